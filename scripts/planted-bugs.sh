@@ -67,7 +67,7 @@ snapshots-ignored            | suite | api::snapshots::thousands_of_snapshots_st
 snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_is_dropped_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
-newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a death
+newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a kill
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shared_memory | the reader sees
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption

@@ -21,7 +21,7 @@ fn add(shard: &mut ItemShard, key: u64, number: u64, limit: usize) {
 fn get(shard: &mut ItemShard, key: u64, at: u64) -> Option<(u64, Vec<u8>)> {
     let (name, mut out) = (key.to_be_bytes(), b"before".to_vec());
     let number = shard.get(&name, bytes_hash(&name), SequenceNumber(at), &mut out);
-    assert_eq!(&out[..6], b"before", "the previous contents of `out` are gone");
+    assert_eq!(&out[..6], b"before", "the previous contents of `out` are lost");
     number.map(|number| (number.0, out.split_off(6)))
 }
 
@@ -39,7 +39,7 @@ fn a_shard_returns_what_was_added_last_and_keeps_its_limit() {
             match get(&mut shard, key, u64::MAX) {
                 Some((found, bytes)) => {
                     assert_eq!((Some(&found), bytes), (model.get(&key), value(key, found)));
-                    assert_eq!(get(&mut shard, key, found - 1), None, "newer than the requested number");
+                    assert_eq!(get(&mut shard, key, found - 1), None, "the item is newer than the requested number");
                     hits += 1;
                 }
                 None => {
@@ -125,7 +125,7 @@ fn memory_follows_the_hits_of_items() {
     let full = cache.bytes();
     assert!(full > BYTES * 3 / 4 && full <= BYTES, "{full} bytes");
     (0..20).for_each(|_| cache.adjust_limit(1024));
-    assert!(cache.bytes() <= BYTES / 8, "{} bytes that are never looked up", cache.bytes());
+    assert!(cache.bytes() <= BYTES / 8, "{} bytes are cached that are never looked up", cache.bytes());
     let items = cache.statistics().items;
     assert!(items > 0 && items < 20_000, "{items}");
     // One hit for sixteen misses is enough.

@@ -114,7 +114,7 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
         assert_eq!((statistics.hits, statistics.misses), (hits, 20_000 - hits));
         assert_eq!(hits > 0, budget > 0);
         (0..20).for_each(|file| rig.remove_file(file));
-        assert_eq!(rig.cache.bytes_used(), 0, "all counted bytes are subtracted again");
+        assert_eq!(rig.cache.bytes_used(), 0, "counted bytes were not subtracted again");
     }
 }
 
@@ -175,7 +175,7 @@ fn a_stalled_reader_retains_bounded_memory() {
     let guard = crossbeam_epoch::pin();
     (0..10_000).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
     let evictions = rig.cache.statistics().evictions;
-    assert!((900..1500).contains(&evictions), "{evictions} pages wait");
+    assert!((900..1500).contains(&evictions), "{evictions} evicted pages wait to be freed");
     drop(guard);
 }
 
@@ -223,7 +223,7 @@ fn tables_stay_small_compared_with_the_cached_pages() {
         for file in 0..FILES {
             // Otherwise new pages are rejected (another test may stall on purpose).
             rig.wait_for_grace(1 << 20);
-            // The place of the filter of a file of eight megabytes.
+            // The page number of the filter in a file of eight megabytes.
             rig.insert(file, 2000 + round, 4096, PageKind::Filter);
             assert!(rig.has(file, 2000 + round, PageKind::Filter), "a page did not fit in file {file}");
         }
@@ -354,7 +354,7 @@ fn a_file_is_opened_once_while_it_is_in_the_table() {
     let (_directory, storage) = storage_with_files(1);
     let table = FileTable::new(storage, 4);
     let first = table.get(FileNumber(0), || "0".into()).unwrap();
-    let again = table.get(FileNumber(0), || unreachable!("it is open")).unwrap();
+    let again = table.get(FileNumber(0), || unreachable!("the file is open")).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
     table.close(FileNumber(0));
     table.close(FileNumber(0));

@@ -311,7 +311,7 @@ fn a_full_memtable_still_takes_writes_in_progress() {
     assert_eq!(get(&memtable, &key::encoded(KEYSPACE, b"absent"), u64::MAX >> 8), None);
     assert!(pool.bytes_resident() > 1 << 20);
     drop(memtable);
-    assert!(pool.bytes_resident() < 128 << 10, "pages of the slack go back");
+    assert!(pool.bytes_resident() < 128 << 10, "the pages beyond the soft size were not released");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn contents_are_synced_before_names_and_nothing_twice() {
     values.sync().unwrap();
     values.sync().unwrap();
     assert_eq!(counts(), (1, 1));
-    // The contents of a removed file need no sync any more.
+    // The contents of a removed file no longer need a sync.
     values.write(FileNumber(2), b"2").unwrap();
     values.remove(FileNumber(2)).unwrap();
     values.sync().unwrap();

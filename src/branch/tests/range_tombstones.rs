@@ -54,7 +54,10 @@ fn gets_see_range_tombstones_from_their_number_on() {
                 _ => None,
             };
             let head = crate::util::key::wide_head(&key);
-            assert!(expected.is_none() || branch.spans(&key, head), "{at} is reported to lie outside");
+            assert!(
+                expected.is_none() || branch.spans(&key, head),
+                "{at} lies outside the branch, according to `spans`"
+            );
             assert_eq!(get(&branch, &key, number).unwrap(), expected, "{at} at {number}");
         }
         let mut cursor = branch.cursor(Purpose::Read);
@@ -180,7 +183,7 @@ fn fragments_out_of_order_are_found() {
         assert_eq!(found.is_some(), wrong.is_some(), "{fragments:?}: {found:?}");
         assert!(wrong.is_none_or(|wrong| found.as_ref().is_some_and(|found| found.contains(wrong))), "{found:?}");
     }
-    // If the manifest said that there are none, no read would look at the file.
+    // If the manifest recorded none, no read would look for them in the file.
     let none = BranchMeta { range_tombstones: 0, ..meta };
     assert!(store.open(&none).count_range_tombstones(&mut BranchMeta::default()).is_err());
 }

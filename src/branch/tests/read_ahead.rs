@@ -229,9 +229,9 @@ fn a_scan_reads_its_expected_bytes_with_one_read() {
             cursor.begin_search().unwrap();
             let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
             let before = reads(&store);
-            let told = search_together(std::iter::once(&mut cursor), target).unwrap();
+            let returned = search_together(std::iter::once(&mut cursor), target).unwrap();
             let sought = reads(&store);
-            assert_eq!(told as u64, sought - before);
+            assert_eq!(returned as u64, sought - before);
             assert_eq!(cursor.entry(), entries[at].borrow());
             step_many(&mut cursor, &entries, &mut { at }, EXPECTED / 2 / 1500, !backward).unwrap();
             (sought - before, reads(&store) - sought)
@@ -241,7 +241,7 @@ fn a_scan_reads_its_expected_bytes_with_one_read() {
             let (at, backward) = (500 + random.below(entries.len() - 1000), round % 2 == 1);
             let (sought, walked) = reads_of(EXPECTED, at, backward);
             let (sought_alone, more) = reads_of(0, at, backward);
-            assert_eq!(sought, sought_alone, "one read, whatever its size");
+            assert_eq!(sought, sought_alone, "the expected bytes take more reads than the search alone");
             assert_eq!(walked, 0, "from {at}, backward: {backward}");
             // For so few bytes another leaf is not worth reading.
             assert_eq!(reads_of(150, at, backward), (sought_alone, more));
@@ -316,7 +316,7 @@ fn extents_shrink_where_many_cursors_share_little_memory() {
             let held = context.extents.leased();
             assert!(held <= LIMIT + 200 * EXTENT_BYTES_MIN, "{held} bytes are leased, {LIMIT} are allowed");
         }
-        assert!(context.extents.leased() > LIMIT / 2, "the available memory is used");
+        assert!(context.extents.leased() > LIMIT / 2, "most of the available memory is unused");
     }
     drop(cursors);
     // A read that was in progress when its cursor was dropped is freed when it completes; on this disk that is at once.

@@ -59,8 +59,8 @@ impl Fixture {
         self.idle.lock().push((slot, writer));
     }
 
-    /// Writes like a batch whose generation was switched before it got its number.
-    fn put_loose(&self, keys: &[&str], count: u64) {
+    /// Writes as a batch does whose generation was switched before the batch got its number.
+    fn put_after_switch(&self, keys: &[&str], count: u64) {
         let slot = self.sequencer.register();
         let values: Vec<Vec<u8>> = keys.iter().map(|key| value(key, count)).collect();
         let mut latches: Vec<_> =
@@ -177,7 +177,7 @@ fn a_multi_insert_beside_single_inserts() {
     check(|| {
         let fixture = Fixture::with(4);
         together(vec![
-            Box::new(|| fixture.put_loose(&["a", "m015", "n"], 1)),
+            Box::new(|| fixture.put_after_switch(&["a", "m015", "n"], 1)),
             Box::new(|| fixture.drain("m01")),
             Box::new(|| {
                 let pin = fixture.snapshot();

@@ -98,10 +98,10 @@ fn two_puts_of_a_new_key() {
         together(vec![Box::new(|| store.put("key", 1)), Box::new(|| store.put("key", 2))]);
         let (last, stats) = (store.get("key"), store.0.stats());
         assert!(last == 1 || last == 2, "{last}");
-        assert_eq!(stats.memory_entries, 1, "an overwritten version stayed");
+        assert_eq!(stats.memory_entries, 1, "an overwritten version remains");
         // In branch files only the sequence numbers decide which version is newer.
         store.0.flush().unwrap();
-        assert_eq!(store.get("key"), last, "the answer flips: versions came out of order");
+        assert_eq!(store.get("key"), last, "the newest value changed: versions came out of order");
     });
 }
 
@@ -161,7 +161,7 @@ fn an_overwrite_beside_a_snapshot() {
             }),
         ]);
         store.clean_versions();
-        assert_eq!(store.0.stats().memory_entries, 1, "versions stayed behind the last snapshot");
+        assert_eq!(store.0.stats().memory_entries, 1, "versions remain after the last snapshot was dropped");
     });
 }
 
@@ -205,7 +205,7 @@ fn a_snapshot_is_dropped_while_another_reads() {
             Box::new(|| store.put("a", 4)),
             Box::new(|| {
                 assert_eq!(at(&second, "a"), 2, "the snapshot changed");
-                assert_eq!(rows(&second), [("a".to_owned(), 2)], "the snapshot's scan");
+                assert_eq!(rows(&second), [("a".to_owned(), 2)], "the scan of the snapshot");
             }),
         ]);
         drop(second);
@@ -244,7 +244,7 @@ fn a_snapshot_expires_beside_its_reads() {
         ]);
         store.0.engine.read.snapshots.expire();
         store.clean_versions();
-        assert_eq!((store.get("a"), store.0.stats().memory_entries), (3, 1), "versions stayed");
+        assert_eq!((store.get("a"), store.0.stats().memory_entries), (3, 1), "versions remain");
     });
 }
 
@@ -312,7 +312,7 @@ fn batches_beside_puts_of_their_keys() {
         assert!(last == 2 || last == 3);
         assert_eq!(store.get("b"), 2);
         store.0.flush().unwrap();
-        assert_eq!((store.get("a"), store.get("b")), (last, 2), "the answer flips: versions came out of order");
+        assert_eq!((store.get("a"), store.get("b")), (last, 2), "the newest value changed: versions came out of order");
     });
 }
 
@@ -320,7 +320,7 @@ fn batches_beside_puts_of_their_keys() {
 fn scans_beside_puts_and_each_other() {
     check(|| {
         let store = Store::open();
-        // Enough keys that boundaries were learned, and will be learned again.
+        // Enough keys that partition boundaries were learned, and will be learned again.
         for key in ["b", "d", "f", "h", "j"] {
             store.put(key, 1);
         }
@@ -334,7 +334,7 @@ fn scans_beside_puts_and_each_other() {
             expected.extend((c > 0).then(|| ("c".to_owned(), c)));
             expected.extend((m > 0).then(|| ("m".to_owned(), m)));
             expected.sort();
-            assert_eq!(rows(&snapshot), expected, "the scan is not what the snapshot has");
+            assert_eq!(rows(&snapshot), expected, "the scan differs from the snapshot");
             let mut backwards: Vec<Vec<u8>> = snapshot.iter().unwrap().rev().map(|pair| pair.unwrap().0).collect();
             backwards.reverse();
             assert!(backwards.iter().eq(expected.iter().map(|(key, _)| key.as_bytes())), "backwards: {backwards:?}");
@@ -366,7 +366,7 @@ fn a_switch_beside_puts_and_gets() {
         ]);
         assert_eq!(store.get("a"), 3, "a write was lost");
         store.0.flush().unwrap();
-        assert_eq!(store.get("a"), 3, "the answer flips: versions came out of order");
+        assert_eq!(store.get("a"), 3, "the newest value changed: versions came out of order");
     });
 }
 
@@ -386,7 +386,7 @@ fn a_generation_is_incorporated_beside_a_put() {
         assert_eq!(store.get("a"), 2, "a write was lost");
         let killed = disk.kill();
         drop(store);
-        assert_eq!(open(&killed).get("a"), 2, "a write was lost by a death");
+        assert_eq!(open(&killed).get("a"), 2, "a write was lost by a kill");
     });
 }
 
@@ -415,7 +415,7 @@ fn a_get_from_the_disk_beside_a_new_version() {
             Box::new(|| {
                 let first = store.get("a");
                 assert!(first == 1 || first == 2, "{first}");
-                assert!(store.get("a") >= first, "a went back");
+                assert!(store.get("a") >= first, "a get of a went back to an older version");
             }),
         ]);
         assert_eq!(store.get("a"), 2, "the item is old");

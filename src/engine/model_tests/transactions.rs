@@ -67,7 +67,10 @@ fn two_transactions_that_scan_and_insert() {
             })
         };
         together(vec![Box::new(|| _ = add("r2")), Box::new(|| _ = add("r3"))]);
-        assert!(!(store.is_there("r2") && store.is_there("r3")), "a phantom: both were the second");
+        assert!(
+            !(store.is_there("r2") && store.is_there("r3")),
+            "a phantom: both transactions inserted the second key"
+        );
     });
 }
 

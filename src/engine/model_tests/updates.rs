@@ -63,7 +63,7 @@ fn an_update_beside_a_put_and_a_batch() {
         // A write after the update is the last one.
         let expected: &[u64] = if given == 2 { &[100, 200] } else { &[given, if given == 101 { 200 } else { 100 }] };
         assert!(expected.contains(&last), "a write was lost: the update gave {given}, the last is {last}");
-        store.expect("a", last, "the answer flips");
+        store.expect("a", last, "the newest value changed");
     });
 }
 
@@ -79,7 +79,7 @@ fn an_update_beside_snapshots() {
                 let snapshot = store.snapshot();
                 let first = at(&snapshot, "a");
                 assert!((1..4).contains(&first), "the snapshot has {first}");
-                assert!(store.get("a") >= first, "a went back");
+                assert!(store.get("a") >= first, "a get of a went back to an older version");
                 assert_eq!(at(&snapshot, "a"), first, "the snapshot changed");
             }),
         ]);
@@ -125,7 +125,7 @@ fn a_put_stalled_beside_put_if_absent() {
             Box::new(|| *other = store.put_if_absent("b", 2)),
         ]);
         assert!(second[0] != second[1], "an absent key was put by {second:?}");
-        store.expect("b", if second[0] { 1 } else { 2 }, "the other one was put");
+        store.expect("b", if second[0] { 1 } else { 2 }, "the value is not that of the put that succeeded");
     });
 }
 
@@ -140,7 +140,7 @@ fn swaps_beside_each_other_and_a_delete() {
             Box::new(|| *other = store.swap("a", 1, 3)),
             Box::new(|| store.incorporate()),
         ]);
-        assert!(done[0] != done[1], "of two swaps {done:?} were done");
+        assert!(done[0] != done[1], "not exactly one of two swaps was done: {done:?}");
         let last = if done[0] { 2 } else { 3 };
         store.expect("a", last, "a swap was lost");
         let mut is_done = false;

@@ -253,7 +253,7 @@ fn garbage_never_panics() {
             }
         }
     }
-    assert_eq!(columns_of(&good, list[0], 2), Columns::ALL, "a page of another maplet");
+    assert_eq!(columns_of(&good, list[0], 2), Columns::ALL, "a page of another maplet was accepted");
     let mut padded = good.clone();
     padded.resize(PAGE_PAYLOAD_BYTES, 0xff);
     assert!(list.iter().all(|&fingerprint| columns_of(&padded, fingerprint, 1) == Columns(3)));

@@ -197,7 +197,7 @@ fn entries_have_no_unneeded_bytes() {
     assert_eq!(build(&versions).len(), HEADER_BYTES + 7 + 20 * (1 + 10));
 }
 
-/// Every field of the first bytes, and every part of an entry, that could lead out of the page or its own bounds.
+/// Every header field, and every part of an entry, whose damage could lead outside the page or the entry.
 #[test]
 fn malformed_layouts_are_rejected() {
     let good = build(&usual(20, 1 << 20));

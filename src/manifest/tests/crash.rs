@@ -46,7 +46,7 @@ fn a_failed_write_or_sync_poisons_permanently() {
             assert_eq!(manifest.append(&edit).unwrap_err().to_string(), first.to_string());
             assert_eq!(manifest.rotate().unwrap_err().to_string(), first.to_string());
         }
-        assert_eq!(storage.operations(), operations, "a poisoned manifest performs no operation");
+        assert_eq!(storage.operations(), operations, "a poisoned manifest performed an operation");
         assert_eq!(*manifest.state(), before);
         let found = open(&storage.kill()).state().edits;
         assert!(found == before.edits || found == before.edits + 1);
@@ -87,7 +87,7 @@ fn a_full_disk_changes_nothing_and_is_temporary() {
         assert!(manifest.append(&edit).unwrap_err().is_disk_full());
         assert_eq!(*manifest.state(), before);
         let found = Manifest::open(Arc::new(storage.clone_disk())).unwrap();
-        assert_eq!(*found.state(), before, "an edit that failed because the disk was full is certainly absent");
+        assert_eq!(*found.state(), before, "an edit that failed because the disk was full must be absent");
     }
     assert_eq!(manifest.append(&edit).unwrap(), before.edits + 1);
     let state = manifest.state().clone();
@@ -117,7 +117,7 @@ fn a_full_disk_in_a_sync_poisons() {
     assert!(matches!(manifest.append(&edit).unwrap_err(), Error::ReadOnly { .. }));
 }
 
-/// A manifest just below the size at which it rotates.
+/// A manifest just below the size at which it is rotated.
 fn about_to_rotate(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
     let storage = SimulatedStorage::new(seed);
     let mut manifest = create(&storage);
@@ -219,7 +219,7 @@ fn a_crash_at_every_operation_loses_nothing_confirmed() {
                 _ => panic!("seed {seed}, operation {nth}: {found:#?}"),
             }
             let again = next.clone_disk().power_cut(seed + nth);
-            assert_eq!(*open(&again).state(), found, "seed {seed}, operation {nth}: what was opened is durable");
+            assert_eq!(*open(&again).state(), found, "seed {seed}, operation {nth}: the opened state is not durable");
             let edit = next_edit(&found, &mut Random(nth));
             manifest.append(&edit).unwrap();
             let state = manifest.state().clone();

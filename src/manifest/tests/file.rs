@@ -129,8 +129,8 @@ fn every_damaged_byte_is_an_error_or_a_torn_last_edit() {
                     torn += 1;
                 }
                 Err(Error::Corruption { offset, .. }) => {
-                    assert!(at < last, "the last record is torn, not corrupt");
-                    assert!(offset <= at as u64 || at < HEADER_BYTES, "damage at {at} is named {offset}");
+                    assert!(at < last, "a torn last record is reported as corruption");
+                    assert!(offset <= at as u64 || at < HEADER_BYTES, "damage at {at} is reported at {offset}");
                 }
                 Err(Error::NewerFormat { .. }) => assert!((8..12).contains(&at), "damage at {at}"),
                 Err(error) => panic!("{error}"),
@@ -198,13 +198,14 @@ fn valid_records_that_do_not_belong_are_corruption() {
     assert!(matches!(replay(&unknown, path), Err(Error::Corruption { what: "manifest edit", .. })));
 
     // A record of another store at the end is treated as a torn edit.
-    let mut foreign = file_of(&[(1, first_edit())]);
-    let end = foreign.len() as u64;
-    header::encode_record(2, header::record_salt(DatabaseId(1)), &mut foreign, |out| empty().encode(out));
-    assert_eq!(replay(&foreign, path).unwrap().end, end);
+    let mut bytes = file_of(&[(1, first_edit())]);
+    let end = bytes.len() as u64;
+    header::encode_record(2, header::record_salt(DatabaseId(1)), &mut bytes, |out| empty().encode(out));
+    assert_eq!(replay(&bytes, path).unwrap().end, end);
 }
 
-/// A torn end is truncated before the next edit: the rest of the longer old record must not show after the shorter new one.
+/// A torn end is truncated before the next edit: the rest of the longer old record must not show after the shorter new
+/// one.
 #[test]
 fn a_torn_end_is_truncated_before_the_next_edit() {
     let storage = SimulatedStorage::new(2);
@@ -222,7 +223,7 @@ fn a_torn_end_is_truncated_before_the_next_edit() {
     let mut manifest = open(&storage).unwrap();
     assert_eq!(*manifest.state(), state);
     assert_eq!(manifest.bytes(), end);
-    assert_eq!(file.length().unwrap(), end + 5000, "opening changes nothing");
+    assert_eq!(file.length().unwrap(), end + 5000, "opening changed the file");
     let number = manifest.append(&ManifestEdit::default()).unwrap();
     assert_eq!(number, state.edits + 1);
     assert_eq!(file.length().unwrap(), manifest.bytes());

@@ -261,7 +261,7 @@ fn drains_during_writes_miss_nothing() {
                     let mut cursor = writers.memtable.cursor_at(SequenceNumber(at));
                     if random.below(2) == 0 {
                         let rows = if random.below(2) == 0 { forward(&mut cursor) } else { backward(&mut cursor) };
-                        assert_eq!(rows.len() as u64, at, "one new key for each number");
+                        assert_eq!(rows.len() as u64, at, "the number of rows differs from the number of writes");
                         assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0));
                     } else {
                         let from = key::encoded(KEYSPACE, &random.next().to_be_bytes());

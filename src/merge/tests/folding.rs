@@ -194,7 +194,7 @@ fn the_bottom_without_snapshots_has_only_live_keys() {
     }
 }
 
-/// Above the bottom, operands are folded as far as nobody reads between them: at most one version of a key remains for
+/// Above the bottom, operands are folded unless a reader lies between them: at most one version of a key remains for
 /// each reader.
 #[test]
 fn no_more_versions_remain_than_there_are_readers() {

@@ -124,7 +124,7 @@ fn after_an_error_the_merge_is_unpositioned_until_a_seek() {
             assert_position(&merge, &model, at);
         }
     }
-    assert!(failures > 800, "{failures} failures were met");
+    assert!(failures > 800, "only {failures} failures occurred");
 }
 
 /// A source that grows while it is read, as a Memtable does: every movement searches again.
@@ -254,5 +254,5 @@ fn no_sources_and_empty_sources() {
     let one = VecCursor::new(vec![VecEntry::new(&[0xff; 16][..], 1, Kind::Put, "value")]);
     let mut merge = MergeCursor::new(vec![VecCursor::new(Vec::new()), one]);
     merge.seek_first().unwrap();
-    assert!(merge.valid(), "a key whose head is that of an exhausted source");
+    assert!(merge.valid(), "the merge ended at a key whose head is that of an exhausted source");
 }

@@ -79,9 +79,9 @@ fn fragments_are_equivalent_to_the_deletions() {
     }
 }
 
-/// What is retained is, at each key, what the rule for a chain of tombstones says.
+/// At each key, exactly those tombstones are retained that the rule for a chain of tombstones requires.
 #[test]
-fn what_is_retained_is_what_the_rule_says() {
+fn retained_tombstones_follow_the_rule() {
     for seed in 0..300 {
         println!("seed {seed}");
         let mut seeded = Random(seed);

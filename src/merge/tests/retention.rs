@@ -77,7 +77,7 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
     }
 }
 
-/// What is retained is exactly what the rule says, stated here with plain loops.
+/// Exactly the versions that the rule requires are retained. The rule is stated here with plain loops.
 #[test]
 fn one_pass_retains_exactly_what_the_rule_says() {
     for chain in chains(5) {
@@ -167,7 +167,11 @@ fn a_long_history_of_bundles_changes_no_answer() {
             assert_same(&sorted(all.clone()), &sorted(bundles.concat()), &pins);
         }
         let whole = filtered(&sorted(bundles.concat()), &[], true);
-        assert_eq!(whole, seen(&sorted(all), SequenceNumber::MAX), "without snapshots only live versions stay");
+        assert_eq!(
+            whole,
+            seen(&sorted(all), SequenceNumber::MAX),
+            "without snapshots more than the live versions remain"
+        );
     }
 }
 

@@ -103,7 +103,7 @@ fn after_an_error_the_cursor_is_unpositioned_until_a_seek() {
             assert_position(&cursor, &model, stands);
         }
     }
-    assert!(failures > 300, "{failures} failures were met");
+    assert!(failures > 300, "only {failures} failures occurred");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn unexpected_kinds_are_errors_in_both_directions() {
         assert!(!cursor.valid());
         let mut before = VisibleCursor::new(VecCursor::new(entries), SequenceNumber(2), Vec::new(), None);
         before.seek(b"b").unwrap();
-        assert_eq!(before.entry().value, b"2", "a snapshot before it does not see it");
+        assert_eq!(before.entry().value, b"2", "a snapshot before it must not see it");
     }
 }
 

@@ -1,11 +1,12 @@
-//! Promise 4: `kill -9` at any instant loses nothing that was acknowledged.
+//! Promise 4 (`docs/guarantees.md`): `kill -9` at any instant loses nothing that was acknowledged.
 //!
-//! A child process writes with several threads at full rate: puts, overwrites, deletes and batches. Each thread stores the
-//! count of its acknowledged operations in memory that it shares with this process (a pipe would slow the child until
-//! nothing is in flight). The parent kills it, reopens the store, and requires for every thread the state after exactly its
-//! acknowledged operations, or after one more: the operation in flight. If neither fits, an operation is lost or a batch is torn.
+//! A child process writes with several threads at full rate: puts, overwrites, deletes and batches. Each thread stores
+//! the count of its acknowledged operations in memory that it shares with this process (a pipe would slow the child
+//! until nothing is in flight). The parent kills it, reopens the store, and requires for every thread the state after
+//! exactly its acknowledged operations, or after one more: the operation in flight. If neither matches, an operation is
+//! lost or a batch is torn.
 //!
-//! Each opening, in parent and child, has the log either in its files or in shared memory, chosen at random.
+//! Each opening, in parent and child, chooses at random whether the log is in files or in shared memory.
 //!
 //! `ALLUVIUM_KILLS` sets the number of kills, `ALLUVIUM_SEED` the seed.
 
@@ -27,7 +28,7 @@ const MEMORY: &str = "ALLUVIUM_KILL_MEMORY";
 /// Words of shared memory for each writer: a cache line.
 const WORDS: usize = 8;
 
-/// What operation `count` of a writer does; the same in child and parent.
+/// The writes of operation `count` of a writer; the same in child and parent.
 fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut random = Random(seed ^ (writer as u64) << 32 ^ count.wrapping_mul(0x1234_5678_9abc_def1));
     let operations = if random.one_in(5) { 2 + random.below(4) } else { 1 };
@@ -55,8 +56,8 @@ fn options(memory: bool) -> Options {
     }
 }
 
-/// The child: writes until it is killed. With `CHURN` it closes and reopens the store every few milliseconds, so that it is
-/// often killed while it recovers or closes.
+/// The child: writes until it is killed. With `CHURN` it closes and reopens the store every few milliseconds, so that
+/// it is often killed while it recovers or closes.
 pub fn child() {
     let directory = PathBuf::from(std::env::var_os(CHILD).unwrap());
     let seed = setting("ALLUVIUM_SEED", 1);
@@ -135,7 +136,7 @@ fn kill_once(directory: &Path, seed: u64, (churn, memory): (bool, bool), run_for
         command.env(MEMORY, "1");
     }
     let mut child = command.spawn().unwrap();
-    // Starting takes a while, so the child's time begins with its first acknowledged write.
+    // Starting takes a while, so `run_for` begins with the child's first acknowledged write.
     let shared = Shared::open(directory);
     let before: Vec<u64> = (0..WRITERS).map(|writer| shared.word(writer * WORDS).load(Ordering::Acquire)).collect();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -179,7 +180,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
             let Some(difference_to_acknowledged) = difference(&found, &models[writer]) else {
                 continue;
             };
-            // The operation in flight may be there, but only as a whole.
+            // The operation in flight may be there, but only completely.
             done[writer] += 1;
             apply(&mut models[writer], operation(seed, writer, done[writer]));
             if let Some(difference) = difference(&found, &models[writer]) {
@@ -194,7 +195,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
         if round % 50 == 49 || round + 1 == kills {
             db.verify().unwrap();
         }
-        // In the other half of the rounds the drop closes the store as the death of the process would: without the final sync.
+        // In the other half of the rounds the store is dropped without the final sync, as when the process dies.
         if random.one_in(2) {
             db.close().unwrap();
         }

@@ -1,4 +1,4 @@
-//! The death of the process, power cuts, I/O errors, and recovery from them.
+//! Kills, power cuts, I/O errors, and recovery from them.
 
 pub mod kill;
 pub mod power_cut;

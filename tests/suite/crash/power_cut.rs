@@ -1,8 +1,10 @@
-//! Promise 5 on a real file system: an ext4 on a loop device. Its shutdown ioctl cuts the power while the store works. What the kernel
-//! has not written back is gone, what it has written back stays, and the next mount replays the journal.
+//! Promise 5 (`docs/guarantees.md`) on a real file system: an ext4 on a loop device. Its shutdown ioctl simulates a
+//! power cut while the store works. Data that the kernel has not written back is lost, and the next mount replays the
+//! journal.
 //!
-//! A child process writes with several threads; the ledger records what it did and when. This process cuts the power, kills the
-//! child, mounts the disk again, opens the store and checks it. `ALLUVIUM_REAL_CUTS` sets the number of cuts, `ALLUVIUM_SEED` the seed:
+//! A child process writes with several threads; the ledger records what it did and when. This process cuts the power,
+//! kills the child, mounts the disk again, opens the store and checks it. `ALLUVIUM_REAL_CUTS` sets the number of cuts,
+//! `ALLUVIUM_SEED` the seed:
 //!
 //! ```text
 //! ALLUVIUM_REAL_CUTS=3000 cargo test --test suite power_cut -- --nocapture
@@ -35,7 +37,7 @@ pub fn child() {
     writer::run(&directory, &directory.join("mount/store"));
 }
 
-/// A working child; killed at the latest when this is dropped.
+/// A running child process; killed when this is dropped.
 struct Victim(Child);
 
 impl Victim {
@@ -51,12 +53,12 @@ impl Victim {
         Self(child)
     }
 
-    /// Stops all its threads, so that the cut happens at one instant. The shutdown ioctl takes a moment. In that moment a sync
-    /// whose transaction was just aborted may return success, although its commit is lost. A real power cut also stops the
-    /// process; here the process would go on, and would record as durable what is lost, on pages that still reach the disk.
-    /// One cut in about 1,500 showed this, as a mark that was newer than the manifest.
+    /// Stops all its threads, so that the cut happens at one instant. The shutdown ioctl takes a moment, in which a
+    /// sync whose transaction was just aborted may return success, although its commit is lost. A real power cut also
+    /// stops the process. Here the process would continue, and would record lost data as durable on pages that still
+    /// reach the disk. One cut in about 1,500 showed this, as a mark that was newer than the manifest.
     fn freeze(&self) {
-        // SAFETY: a plain call; the child is not waited for yet, so the number is its own.
+        // SAFETY: a plain call. The child has not been waited for, so its process id cannot be in use again.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, libc::SIGSTOP) }, 0);
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() {
@@ -65,7 +67,8 @@ impl Victim {
         }
     }
 
-    /// Whether one of its threads runs code outside the kernel. A thread inside a system call may finish the call, but nothing more.
+    /// Whether one of its threads runs code outside the kernel. A thread in a system call may finish that call, but
+    /// then stops.
     fn is_running(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id()));
         let states = tasks.into_iter().flatten().flatten().map(|task| {
@@ -79,7 +82,7 @@ impl Victim {
     fn wait_for(&mut self, mut shown: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !shown() {
-            assert!(Instant::now() < deadline, "the child does nothing");
+            assert!(Instant::now() < deadline, "the child makes no progress");
             assert!(self.0.try_wait().unwrap().is_none(), "the child ended by itself");
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -93,8 +96,8 @@ impl Drop for Victim {
     }
 }
 
-/// Makes the kernel write back pieces of the log in random order for a while, as it does when memory is short. So the disk has
-/// late records without earlier ones.
+/// Makes the kernel write back pieces of the log in random order for a while, as it does when memory is short. Then the
+/// disk has late records without earlier ones.
 fn stir(store: &Path, random: &mut Random, until: Instant) {
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
@@ -134,7 +137,7 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         let mode = Mode::ALL[(round % 4) as usize];
         ledger.begin_round();
         if mode == Mode::Opening {
-            // Leaves a store to recover: the process is killed, without a power cut.
+            // Kills the process, without a power cut, so that the next opening must recover.
             work(disk, seed, Mode::Load, &ledger, &mut random, |_, _| {});
         }
         let life = disk.life();
@@ -169,11 +172,11 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         "{cuts} power cuts in {:.1} s; {acknowledged} writes acknowledged, {lost} lost in {rounds_with_losses} rounds",
         started.elapsed().as_secs_f64()
     );
-    // Cuts that lose nothing test nothing.
+    // If no cut loses data, nothing was tested.
     assert!(cuts < 20 || rounds_with_losses > cuts / 4);
 }
 
-/// Removes the log's shared memory. A real power cut would have done so, but here the machine goes on.
+/// Removes the log's shared memory. A real power cut would have done so, but here the machine keeps running.
 fn lose_memory(store: &Path) {
     if let Some(memory) = PosixStorage::new(store).shared_memory() {
         memory.list().unwrap().into_iter().for_each(|piece| memory.remove(piece).unwrap());
@@ -191,7 +194,7 @@ impl Drop for Context {
     }
 }
 
-/// Runs a child until it has done something, and for a random time after that; calls `end` before it is killed.
+/// Runs a child until it has made progress, and for a random time after that. Calls `end` before the child is killed.
 fn work(
     disk: &Ext4,
     seed: u64,
@@ -205,7 +208,7 @@ fn work(
     let mut victim = Victim::start(disk.beside(), seed, mode);
     match mode {
         Mode::Opening => victim.wait_for(|| ledger.stage().load(Ordering::Acquire) >= stage::OPENING),
-        // Sometimes right after the opening, when only its first segment and edit are new.
+        // Sometimes right after the opening, when it has written only its first segment and edit.
         _ if random.one_in(8) => victim.wait_for(|| ledger.stage().load(Ordering::Acquire) == stage::OPEN),
         _ => victim.wait_for(|| ledger.progress() > before),
     }
@@ -213,7 +216,7 @@ fn work(
     end(random, &victim);
 }
 
-/// A forced cut although nothing was lost: the process was killed, and the option says that the disk cannot be trusted.
+/// A forced cut although nothing was lost: the process is killed, and `force_cut` makes the opening distrust the disk.
 #[test]
 fn a_forced_cut_after_a_kill_keeps_a_prefix() {
     if std::env::var(CHILD).is_ok() {
@@ -231,7 +234,7 @@ fn a_forced_cut_after_a_kill_keeps_a_prefix() {
             let forced = round % 2 == 0;
             let options = Options { force_cut: forced, ..Mode::Load.options() };
             let db = Db::open(disk.path().join("store"), options).unwrap();
-            // Without the option, every acknowledged write must be there: the mount is still in the same life.
+            // Without the option, every acknowledged write must be there: the life is still the same.
             judge.judge(&db, &ledger, !forced);
             expect_sound(&db);
         }

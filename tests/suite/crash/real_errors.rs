@@ -1,6 +1,7 @@
-//! Errors of a real system under a running store: system calls that fail (by `strace`), no free file descriptors, a directory that
-//! is no longer writable or was removed. Each happens to a child process: the store becomes read-only, every later error and the
-//! statistics give the reason, and nothing hangs or panics. Once the cause is repaired, every acknowledged write is there.
+//! Errors of a real system under a running store: system calls that fail (injected by `strace`), no free file
+//! descriptors, a directory that is no longer writable or was removed. Each test runs the store in a child process. The
+//! store becomes read-only, every later error and the statistics give the reason, and nothing hangs or panics. Once the
+//! cause is removed, every acknowledged write is there.
 
 use crate::support::child;
 use crate::support::skip;
@@ -31,7 +32,7 @@ fn value(at: u32) -> Vec<u8> {
     at.to_le_bytes().repeat(60)
 }
 
-/// The child: writes until the store refuses, and records the number of acknowledged writes.
+/// The child: writes until the store refuses writes, and records the number of acknowledged writes.
 pub fn child() {
     let directory = std::env::var_os(CHILD).unwrap();
     let trouble = std::env::var(TROUBLE).unwrap();
@@ -49,7 +50,7 @@ pub fn child() {
     }
     let mut acknowledged = 200;
     let error = loop {
-        assert!(Instant::now() < deadline && acknowledged < KEYS, "the trouble does not show");
+        assert!(Instant::now() < deadline && acknowledged < KEYS, "the error does not occur");
         if let Err(error) = db.put(key(acknowledged), value(acknowledged)) {
             break error;
         }
@@ -61,11 +62,12 @@ pub fn child() {
         }
     };
     println!("first error: {error}");
-    // The first error may come directly from the system, before background work has reported its own; later errors are all the same.
+    // The first error may come directly from the system, before background work has reported its own; later errors are
+    // equal.
     while db.put("more", "").is_ok() {
-        assert!(Instant::now() < deadline, "the store goes on");
+        assert!(Instant::now() < deadline, "the store still accepts writes");
     }
-    let Err(Error::ReadOnly { reason }) = db.put("more", "") else { panic!("the store takes writes again") };
+    let Err(Error::ReadOnly { reason }) = db.put("more", "") else { panic!("the store accepts writes again") };
     assert!(reason.contains("store"), "{reason}");
     for result in [db.delete(key(1)), db.sync(), db.flush(), db.settle()] {
         assert!(matches!(&result, Err(Error::ReadOnly { reason: again }) if *again == reason), "{result:?}");
@@ -89,7 +91,7 @@ fn forbid_descriptors() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 
-/// Runs a child that meets the error, repairs the cause, and opens the store.
+/// Runs a child that gets the error, removes the cause, and opens the store.
 fn survive(trouble: &str, around: &[&str], reason: &str, as_nobody: bool) {
     let directory = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
@@ -129,13 +131,13 @@ fn survive(trouble: &str, around: &[&str], reason: &str, as_nobody: bool) {
     db.close().unwrap();
 }
 
-/// A system call of the child fails from its n-th time on, counted in each thread separately.
+/// A system call of the child fails from the n-th call on, counted separately in each thread.
 fn survive_injected(call: &str, nth: u32, reason: &str) {
     let inject = format!("inject={call}:error=EIO:when={nth}+");
     let around = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject];
     let works = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
     if !works.is_ok_and(|status| status.success()) {
-        return skip(&format!("{call}: strace is missing, or may not trace"));
+        return skip(&format!("{call}: strace is missing or is not allowed to trace"));
     }
     survive(call, &around, reason, false);
 }
@@ -175,7 +177,7 @@ fn a_directory_that_may_no_longer_be_written() {
     if unsafe { libc::geteuid() } != 0 {
         return survive("permissions", &[], "Permission denied", false);
     }
-    // Root may write anywhere, so the child is somebody else; if that one may run this program.
+    // Root may write anywhere, so the child runs as another user, if that user can run this program.
     let program = std::env::current_exe().unwrap();
     let runs = Command::new(program).args(["--list"]).stdout(Stdio::null()).uid(NOBODY).gid(NOBODY).status();
     if runs.is_ok_and(|status| status.success()) {

@@ -1,4 +1,5 @@
-//! Promises 4 and 5 on the simulated disk: sequences of kills, power cuts and reopenings, and crashes at random operations.
+//! Promises 4 and 5 (`docs/guarantees.md`) on the simulated disk: sequences of kills, power cuts and reopenings, and
+//! crashes at random operations.
 //!
 //! The store gets numbered writes, so its state after any prefix is known: key `k` holds the last write to it.
 
@@ -59,8 +60,8 @@ fn contents(db: &Db) -> Model {
     db.iter().unwrap().map(|pair| pair.map(|(key, value)| (String::from_utf8(key).unwrap(), value)).unwrap()).collect()
 }
 
-/// How many writes of `first + 1 ..= last`, on top of `base`, the store holds. The store must be valid, and must equal the state
-/// after a prefix of at least `at_least` writes.
+/// How many of the writes `first + 1 ..= last`, on top of `base`, the store holds. The store must be valid, and must
+/// equal the state after a prefix of them that ends at `at_least` or later.
 fn prefix_length(db: &Db, base: &Model, first: u64, at_least: u64, last: u64) -> u64 {
     expect_sound(db);
     let found = contents(db);
@@ -151,8 +152,8 @@ fn kill_reopen_sync_power_cut() {
     }
 }
 
-/// Writes that the power cut discarded stay discarded although their records may still be in the old segments, and later writes
-/// survive the kill.
+/// Writes that the power cut discarded stay discarded although their records may still be in the old segments, and
+/// later writes survive the kill.
 #[test]
 fn power_cut_reopen_write_kill() {
     for seed in 0..20 {
@@ -181,7 +182,8 @@ fn power_cut_reopen_write_kill() {
     }
 }
 
-/// The boot id is the same, the mount is not, and writes that were not synced are partly gone. The opening must detect the remount.
+/// The boot id is the same but the mount is new, and writes that were not synced are partly lost. The opening must
+/// detect the remount.
 #[test]
 fn power_cut_by_remount_within_one_boot() {
     for seed in 0..20 {
@@ -203,7 +205,7 @@ fn power_cut_by_remount_within_one_boot() {
     prefix_length(&open(&disk), &Model::new(), 0, 0, 600);
 }
 
-/// If the life is unknown, or the option asks for it, the rule of power loss applies.
+/// If the life is unknown, or with `force_cut`, recovery treats the log as after a power loss.
 #[test]
 fn unknown_life_and_forced_cut() {
     let disk = SimulatedStorage::new(3);
@@ -225,7 +227,8 @@ fn unknown_life_and_forced_cut() {
     prefix_length(&db, &Model::new(), 0, 0, 300);
 }
 
-/// Recovery is stopped at each of its I/O operations; whatever it had done, the next recovery keeps the same promises.
+/// The process dies at each I/O operation of recovery. Whatever recovery had done, the next one keeps the same
+/// promises.
 #[test]
 fn killed_during_recovery_then_power_cut() {
     let disk = SimulatedStorage::new(9);
@@ -236,7 +239,7 @@ fn killed_during_recovery_then_power_cut() {
     let killed = disk.kill();
     drop(db);
     let mut finished = None;
-    // Background work that an opening has begun continues after it, but not for long.
+    // Background work that an opening has started continues after it, but ends soon.
     for step in 1..1000 {
         let attempt = killed.clone_disk();
         attempt.crash_at(step);
@@ -260,7 +263,8 @@ fn killed_during_recovery_then_power_cut() {
     assert!(finished.is_some(), "recovery takes more than a thousand operations");
 }
 
-/// Crashes at random operations of a run with flushes and compactions: power cuts and kills in turn, each followed by more writes.
+/// Crashes at random operations of a run with flushes and compactions: power cuts and kills in turn, each followed by
+/// more writes.
 #[test]
 fn crashes_at_random_operations() {
     let first = setting("ALLUVIUM_SEED", 1);
@@ -302,8 +306,9 @@ fn crashes_at_random_operations() {
     }
 }
 
-/// A regression test: a sync of the manifest that returned "disk full" (delayed allocation, network file systems) was taken as proof
-/// that the edit is absent. Its branch files were deleted, but the edit stayed, and after a kill the store named missing files.
+/// A regression test: a sync of the manifest that returned "disk full" (delayed allocation, network file systems) was
+/// taken as proof that the edit was absent. Its branch files were deleted, but the edit stayed, and after a kill the
+/// manifest named missing files.
 #[test]
 fn a_full_disk_during_a_manifest_sync_loses_nothing() {
     for seed in 0..8 {
@@ -312,8 +317,8 @@ fn a_full_disk_during_a_manifest_sync_loses_nothing() {
         write_range(&db, 1..=400);
         disk.inject("(sync name~MANIFEST nth=1) -> enospc");
         assert!(db.flush().is_err());
-        assert!(matches!(db.put("more", ""), Err(Error::ReadOnly { .. })), "seed {seed}: the store goes on");
-        assert_eq!(contents(&db), model_after(400), "reads go on");
+        assert!(matches!(db.put("more", ""), Err(Error::ReadOnly { .. })), "seed {seed}: writes still succeed");
+        assert_eq!(contents(&db), model_after(400), "reads still work");
         let killed = disk.kill();
         drop(db);
         let db = open(&killed);
@@ -327,7 +332,7 @@ fn writes_resume_after_a_full_disk() {
     let disk = SimulatedStorage::new(5);
     let db = open(&disk);
     write_range(&db, 1..=300);
-    // Not even the space of the ballast.
+    // Less than is used: even the space of the ballast is gone.
     disk.set_capacity(Some(0));
     let error = db.flush().unwrap_err();
     assert!(error.is_disk_full(), "{error}");
@@ -351,8 +356,8 @@ fn writes_resume_after_a_full_disk() {
     expect_sound(&db);
 }
 
-/// Promise 7. After a failed sync it is unknown how much of the log is on the disk. So no later sync may succeed, and no later write.
-/// Reads work, every error gives the reason, and the next opening trusts only the disk.
+/// Promise 7. After a failed sync it is unknown how much of the log is on the disk. So no later sync may succeed, and
+/// no later write. Reads work, every error gives the reason, and the next opening trusts only the disk.
 #[test]
 fn a_failed_sync_is_permanent() {
     for seed in 0..8 {
@@ -363,15 +368,15 @@ fn a_failed_sync_is_permanent() {
         write_range(&db, 201..=400);
         disk.inject("(map-sync name~.log nth=1) -> eio");
         assert!(db.sync().is_err());
-        let told = |result: Result<(), Error>, what: &str| match result {
+        let assert_failed = |result: Result<(), Error>, what: &str| match result {
             Err(Error::ReadOnly { reason }) => assert!(reason.contains(".log"), "{what}: {reason}"),
             other => panic!("a sync failed, and {what} goes on as if nothing had happened: {other:?}"),
         };
-        told(db.put("more", ""), "put");
-        told(db.sync(), "sync");
-        told(db.flush(), "flush");
+        assert_failed(db.put("more", ""), "put");
+        assert_failed(db.sync(), "sync");
+        assert_failed(db.flush(), "flush");
         assert!(db.stats().failure.is_some_and(|failure| failure.contains(".log")));
-        assert_eq!(contents(&db), model_after(400), "reads go on");
+        assert_eq!(contents(&db), model_after(400), "reads still work");
         // The failed sync dropped pages: only earlier synced writes are certain, although the life is the same.
         let killed = disk.kill();
         drop(db);
@@ -382,9 +387,9 @@ fn a_failed_sync_is_permanent() {
     }
 }
 
-/// A regression test: a sync that failed while opening was forgotten. The next opening synced the rest successfully, trusted the page
-/// cache, and promised writes that a power cut then took, so that the store did not open any more. Here each sync of an opening
-/// after a kill fails in turn, in several ways.
+/// A regression test: a failed sync of an opening was not recorded. The next opening synced the rest successfully,
+/// trusted the page cache, and promised writes that a power cut then lost, so that the store could no longer be opened.
+/// Here each sync of an opening after a kill fails in turn, in several ways.
 #[test]
 fn a_failed_sync_while_opening_is_permanent() {
     let mut failed = 0;
@@ -412,8 +417,8 @@ fn a_failed_sync_while_opening_is_permanent() {
             let db = Db::open_with(Arc::new(cut), tiny_unsynced()).unwrap_or_else(|error| panic!("{story}: {error}"));
             let mut after = contents(&db);
             assert_eq!(after.split_off("later").len(), 50, "{story}");
-            assert!(after == kept, "{story}: something that was synced is gone");
+            assert!(after == kept, "{story}: synced writes are lost");
         }
     }
-    assert!(failed >= 6, "the faults hit nothing: {failed} openings failed");
+    assert!(failed >= 6, "too few faults took effect: {failed} openings failed");
 }

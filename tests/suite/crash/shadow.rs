@@ -1,5 +1,6 @@
-//! The log's shadow segments in shared memory (`docs/recovery.md`, Log memory) after a kill, a loss of power, and with missing or
-//! foreign shared memory. The simulated crashes, the kill loop and the tests of openers use them, too.
+//! The log's shadow segments in shared memory (`docs/recovery.md`, H) after a kill, after a power loss, and with shared
+//! memory that is missing or of another store. The simulated crashes, the kill loop and the tests of openers also use
+//! shadow segments.
 
 use crate::support::skip;
 use crate::support::{Random, tiny_unsynced};
@@ -47,7 +48,7 @@ fn contents(db: &Db) -> Model {
 }
 
 /// Whether no segment file has the value.
-fn is_in_memory_alone(disk: &SimulatedStorage, value: &[u8]) -> bool {
+fn is_only_in_memory(disk: &SimulatedStorage, value: &[u8]) -> bool {
     let files = disk.current_image();
     let mut logs = files.iter().filter(|(name, _)| name.ends_with(".log"));
     logs.all(|(_, bytes)| !bytes.windows(value.len()).any(|window| window == value))
@@ -58,11 +59,11 @@ fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk);
     write(&db, 0..20);
-    assert!(is_in_memory_alone(&disk, &value(19)), "the test shows nothing where the file has it, too");
+    assert!(is_only_in_memory(&disk, &value(19)), "the segment file has the value, so the test proves nothing");
     assert!(db.stats().log_memory_bytes > 0 && db.stats().log_memory_refused == 0);
     let disk = disk.kill();
     drop(db);
-    // A reader and a verification without opening see everything, too, and change nothing.
+    // A reader, and a verification of the closed store, also see everything, and change nothing.
     let (files, pieces) = (disk.current_image(), disk.memory_pieces());
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let reader = ReadOnlyDb::open_with(Arc::clone(&storage), options()).unwrap();
@@ -82,7 +83,8 @@ fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     assert_eq!((contents(&db), db.stats().log_memory_bytes), (model(20), 0));
 }
 
-/// Many segments are finished one after another. Their shadow segments are reused, so there are never more than the budget allows.
+/// Many segments are finished one after another. Their shadow segments are reused, so there are never more than the
+/// budget allows.
 #[test]
 fn shadow_segments_are_reused_for_later_segments() {
     let disk = SimulatedStorage::new(2);
@@ -120,15 +122,15 @@ fn after_a_power_cut_the_log_ends_at_the_last_sync() {
         drop(db);
         assert!(disk.memory_pieces().is_empty());
         let db = open(&disk);
-        assert_eq!(db.stats().last_number, synced, "seed {seed}: nothing was written out behind the sync");
+        assert_eq!(db.stats().last_number, synced, "seed {seed}: records after the sync were written back");
         let expected = if seed % 2 == 0 { model(15) } else { model(16) };
         assert_eq!(contents(&db), expected, "seed {seed}");
         db.verify().unwrap();
     }
 }
 
-/// A kill before each operation of a recovery, and of the recovery after that, and then a power cut: what a recovery has recovered
-/// stays.
+/// A kill before each operation of a recovery and of the recovery after that, and then a power cut: recovered data is
+/// not lost again.
 #[test]
 fn repeated_kills_during_recovery_lose_nothing() {
     let disk = SimulatedStorage::new(3);
@@ -157,8 +159,8 @@ fn repeated_kills_during_recovery_lose_nothing() {
     }
 }
 
-/// The shared memory was removed by another program, or the store is opened in another container: acknowledged writes are lost, which
-/// must be reported.
+/// The shared memory was removed by another program, or the store is opened in another container: acknowledged writes
+/// are lost, which must be reported.
 #[test]
 fn missing_shared_memory_in_the_same_life_is_an_error() {
     let disk = SimulatedStorage::new(4);
@@ -171,26 +173,26 @@ fn missing_shared_memory_in_the_same_life_is_an_error() {
     disk.lose_memory();
     for log_memory in [LogMemory::SharedMemory, LogMemory::File] {
         let error = try_open(&disk, Options { log_memory, ..options() }).unwrap_err();
-        let told = error.to_string();
-        assert!(matches!(error, Error::Corruption { offset: 88, .. }), "{told}");
+        let message = error.to_string();
+        assert!(matches!(error, Error::Corruption { offset: 88, .. }), "{message}");
         for part in [".log", "/simulated-memory/", "no such file", "force_cut"] {
-            assert!(told.contains(part), "{part:?} in {told}");
+            assert!(message.contains(part), "{part:?} in {message}");
         }
     }
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     assert!(ReadOnlyDb::open_with(Arc::clone(&storage), options()).is_err());
-    // An option accepts the loss.
+    // `force_cut` accepts the loss.
     let cut = disk.clone_disk();
     let db = try_open(&cut, Options { force_cut: true, ..options() }).unwrap();
     assert_eq!(contents(&db), model(10));
     db.close().unwrap();
     assert_eq!(contents(&open(&cut)), model(10));
-    // After a boot or on another mount the rule of power loss applies.
+    // After a boot or on another mount the log is treated as after a power loss.
     assert_eq!(contents(&open(&disk.clone_disk().power_cut(1))), model(10));
     assert_eq!(contents(&open(&disk.remount())), model(10));
 }
 
-/// A shadow segment under the right name with another header: of an earlier use of the file, or of another store.
+/// A shadow segment with the right name and the wrong header: of an earlier use of the file, or of another store.
 #[test]
 fn a_stale_shadow_is_ignored() {
     let disk = SimulatedStorage::new(5);
@@ -232,7 +234,7 @@ fn full_shared_memory_makes_the_log_use_files() {
     assert_eq!(contents(&open(&disk)), model(500));
 }
 
-/// Verify reads the shared memory, and repair saves data that is only there.
+/// `verify` reads the shared memory, and repair saves data that is only there.
 #[test]
 fn repair_without_a_manifest_reads_shared_memory() {
     let disk = SimulatedStorage::new(7);
@@ -253,7 +255,7 @@ fn repair_without_a_manifest_reads_shared_memory() {
     Db::repair_with(storage, &mut |_| {}).unwrap();
     let db = open(&disk);
     assert_eq!(contents(&db), model(25));
-    assert!(disk.memory_pieces().len() <= 2, "what the dead process left is gone");
+    assert!(disk.memory_pieces().len() <= 2, "shadow segments of the dead process remain");
 }
 
 fn pieces_of(directory: &Path) -> Vec<u64> {
@@ -261,8 +263,8 @@ fn pieces_of(directory: &Path) -> Vec<u64> {
     memory.map(|memory| memory.list().unwrap()).unwrap_or_default()
 }
 
-/// On real shared memory: it exists while the store is open and is removed when the store is closed or destroyed. A copy of an open
-/// store does not use it and does the store no harm.
+/// On real shared memory: it exists while the store is open and is removed when the store is closed or destroyed. A
+/// copy of an open store does not use it and does the store no harm.
 #[test]
 fn shared_memory_is_removed_with_the_store() {
     let directory = tempfile::tempdir().unwrap();
@@ -274,14 +276,14 @@ fn shared_memory_is_removed_with_the_store() {
     }
     assert!(!pieces_of(&path).is_empty());
     std::fs::create_dir(&copy).unwrap();
-    // First, so that the segments that it names exist under their names when the other files are listed.
+    // The manifest first, so that the segments that it names still have their names when the other files are listed.
     std::fs::copy(path.join("MANIFEST"), copy.join("MANIFEST")).unwrap();
     for entry in std::fs::read_dir(&path).unwrap() {
         let entry = entry.unwrap();
         if entry.file_name() == "MANIFEST" {
             continue;
         }
-        // The log's next file may be renamed meanwhile.
+        // The log may rename its next file meanwhile.
         match std::fs::copy(entry.path(), copy.join(entry.file_name())) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             copied => assert!(copied.is_ok(), "{entry:?}: {copied:?}"),
@@ -290,7 +292,7 @@ fn shared_memory_is_removed_with_the_store() {
     let refused = Db::open(&copy, options()).unwrap_err().to_string();
     assert!(refused.contains("/dev/shm/alluvium-") && refused.contains("copy of the store"), "{refused}");
     let forced = Db::open(&copy, Options { force_cut: true, ..options() }).unwrap();
-    forced.put("copy", "goes on").unwrap();
+    forced.put("copy", "written").unwrap();
     forced.close().unwrap();
     assert!(pieces_of(&copy).is_empty() && !pieces_of(&path).is_empty());
     write(&db, 1000..2000);
@@ -305,7 +307,8 @@ fn shared_memory_is_removed_with_the_store() {
     Db::destroy(&path).unwrap();
 }
 
-/// Readers open while segments are finished and their shadow segments are reused: no reader mixes up the bytes of two segments.
+/// Readers open while segments are finished and their shadow segments are reused: no reader mixes up the bytes of two
+/// segments.
 #[test]
 fn readers_open_while_shadow_segments_are_reused() {
     let directory = tempfile::tempdir().unwrap();

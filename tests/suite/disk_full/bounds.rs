@@ -1,6 +1,7 @@
-//! Promise 8: memory, open files and threads stay within bounds, whatever the load and whatever the disk does.
+//! Promise 8 (`docs/guarantees.md`): memory, open files and threads stay within bounds, whatever the load and the disk
+//! do.
 //!
-//! The system counts resident memory and open files for a whole process, so that load runs in a child process.
+//! The system counts resident memory and open files for a whole process, so the load for these runs in a child process.
 
 use crate::support::child;
 use crate::support::skip;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 const CHILD: &str = "ALLUVIUM_BOUNDS_CHILD";
 
-/// Branch files cannot be written, so memory cannot be incorporated: writers get an error before memory exceeds its budget.
+/// Branch files cannot be written, so memory cannot be incorporated: writers get an error before memory exceeds its
+/// budget.
 #[test]
 fn memory_stays_in_its_budget_while_the_disk_is_full() {
     let disk = SimulatedStorage::new(1);
@@ -37,7 +39,7 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
         );
         assert!(stats.generations <= 3, "{} memory generations pile up\n{stats}", stats.generations);
     }
-    let refused = refused.expect("writers get an error when memory cannot be incorporated");
+    let refused = refused.expect("no writer got an error although memory could not be incorporated");
     assert!(refused.is_disk_full(), "{refused}");
     disk.clear_faults();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -49,8 +51,8 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
     expect_sound(&db);
 }
 
-/// A store without threads incorporates nothing until a writer waits for it. So the generations reach their largest number, and
-/// from then on each writer that needs a new one must wait, with memory within its budget.
+/// A store without threads incorporates nothing until a writer waits for it. So the number of generations reaches its
+/// maximum. From then on each writer that needs a new generation must wait, and memory stays within its budget.
 ///
 /// The test above cannot show this: there the failed incorporation makes the store refuse puts before memory is full.
 #[test]
@@ -112,14 +114,16 @@ fn counted_memory_stays_in_its_budget() {
     expect_sound(&db);
 }
 
-/// Memory beside the budget: buffers of background work, which have fixed sizes, the test binary, and unused memory of the allocator.
+/// Memory outside the budget: buffers of background work, which have fixed sizes, the test binary, and unused memory of
+/// the allocator.
 const BESIDE_THE_BUDGET: u64 = 32 << 20;
-/// The bound of open branch files, and some for the log, the manifest and the test.
+/// The limit for open branch files, and some files for the log, the manifest and the test.
 const FILES_MAX: usize = 512 + 64;
 const THREADS_MAX: u64 = 32;
 
-/// A regression test: each of 64 threads held a log chunk of 256 KiB, and a segment had 32 chunks, so every few dozen writes took a new
-/// segment. The log's budget was used up, memory was incorporated for it again and again, and writers waited for segments.
+/// A regression test: each of 64 threads held a log chunk of 256 KiB, and a segment had 32 chunks, so every few dozen
+/// writes took a new segment. The log's budget was used up, memory was incorporated for it again and again, and writers
+/// waited for segments.
 #[test]
 fn many_slow_writers_take_little_log() {
     const THREADS: u64 = 200;
@@ -148,7 +152,7 @@ fn many_slow_writers_take_little_log() {
     db.close().unwrap();
 }
 
-/// Writes and reads data many times the budget in a child process, which checks what the system counts.
+/// Writes and reads data many times the budget in a child process, which checks the counts of the system.
 #[test]
 fn resident_memory_files_and_threads_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
@@ -202,6 +206,6 @@ pub fn child() {
     let (peak, bound) = (peak << 10, budget + BESIDE_THE_BUDGET);
     println!("peak of resident memory: {} MiB, budget {} MiB", peak >> 20, budget >> 20);
     assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
-    // Only now, since the verification takes memory, too.
+    // Last, because the verification also takes memory.
     expect_sound(&db);
 }

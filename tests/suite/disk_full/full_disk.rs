@@ -1,5 +1,6 @@
-//! A full disk, real (a small ext4, a tmpfs of limited size; both need root) and simulated: puts fail with an error that says what
-//! to do, reads and deletes work, space is freed, puts resume by themselves without a restart, and nothing is lost.
+//! A full disk, real (a small ext4 and a tmpfs of limited size; both need root) and simulated. Puts fail with an error
+//! that says what to do, reads and deletes work, deletes free space, puts resume without a restart, and nothing is
+//! lost.
 
 use crate::support::disks::{Ext4, Tmpfs, with_private_mounts};
 use crate::support::{Random, setting};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A disk that was full for this time, with no background work left, stays full until data is deleted or space is added.
+/// A disk that was full for this time, with no background work left, stays full until data is deleted or space is
+/// added.
 const STEADY: Duration = Duration::from_millis(500);
 
 fn options() -> Options {
@@ -64,10 +66,10 @@ impl Rig {
         done
     }
 
-    /// Puts until the disk is full and stays full: until the space that background work can still free is used, too.
+    /// Puts until the disk is full and stays full: until the space that background work can still free is used as well.
     fn fill(&mut self) -> Error {
         for resumed in 0.. {
-            assert!(resumed < 40, "it flaps: {}", self.db.stats());
+            assert!(resumed < 40, "puts stop and resume again and again: {}", self.db.stats());
             let error = self.fill_once();
             // A full disk is expected here.
             let _ = self.db.settle();
@@ -85,7 +87,7 @@ impl Rig {
     fn fill_once(&mut self) -> Error {
         loop {
             assert!(self.model.len() < 1_000_000, "the disk does not fill");
-            // A large value may not fit where small ones still do.
+            // A large value may not fit although small ones still do.
             if let Err(error) = self.put() {
                 assert!(matches!(error, Error::DiskFull { .. }), "{error}");
                 if self.db.stats().disk_full {
@@ -95,7 +97,7 @@ impl Rig {
         }
     }
 
-    /// Deletes `count` keys around a place.
+    /// Deletes the first `count` keys, alternating single deletes and batches.
     fn delete(&mut self, count: usize) {
         let keys: Vec<Vec<u8>> = self.model.keys().take(count).cloned().collect();
         for (at, keys) in keys.chunks(10).enumerate() {
@@ -152,7 +154,7 @@ fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
         assert!(text.contains("delete") && text.contains("free space"), "{text}");
         let stats = rig.db.stats();
         assert!(stats.disk_full && stats.failure.is_some_and(|failure| failure.contains("disk is full")));
-        // A batch with a put is refused as a whole.
+        // A batch that contains a put fails as a whole.
         let first = rig.model.keys().next().unwrap().clone();
         let mut batch = WriteBatch::new();
         batch.delete(first.clone()).put("another", "value");
@@ -193,7 +195,7 @@ fn tmpfs_deletes_bring_space_back() {
     });
 }
 
-/// A file of another program that leaves `free` bytes of the disk.
+/// A file of another program that takes all but `free` bytes of the disk.
 struct Hog(PathBuf);
 
 impl Hog {
@@ -225,9 +227,9 @@ impl Drop for Hog {
     }
 }
 
-/// Another program takes all space, to the last block. Deletes work until the ballast is used up; then they are refused like puts,
-/// and nothing hangs. When the other program frees the space, everything resumes.
-fn survives_a_hog(directory: &Path) {
+/// Another program takes all space, to the last block. Deletes work until the ballast is used up. Then they fail like
+/// puts, and nothing hangs. When the other program frees the space, everything resumes.
+fn survives_another_program(directory: &Path) {
     let mut rig = Rig::new(Arc::new(PosixStorage::new(directory.join("store"))));
     while rig.model.len() < 4000 {
         rig.put().unwrap();
@@ -238,7 +240,8 @@ fn survives_a_hog(directory: &Path) {
     rig.check();
     rig.delete(500);
     rig.check();
-    // The other program takes the space that deletes free, too, until deletes fail: they are of absent keys, so they free nothing.
+    // The other program also takes the space that deletes free, until deletes fail. They delete absent keys, so they
+    // free nothing.
     let mut more = Vec::new();
     let deadline = Instant::now() + PATIENCE;
     let refused = 'deletes: loop {
@@ -258,7 +261,7 @@ fn survives_a_hog(directory: &Path) {
                 break 'deletes error;
             }
         }
-        assert!(Instant::now() < deadline, "deletes need no room?");
+        assert!(Instant::now() < deadline, "deletes do not fail without space");
     };
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     rig.check();
@@ -277,7 +280,7 @@ fn survives_a_hog(directory: &Path) {
 fn ext4_filled_by_another_program() {
     with_private_mounts("hogged ext4", || {
         let Some(disk) = Ext4::in_memory("hogged ext4", 48 << 20) else { return };
-        survives_a_hog(&disk.path());
+        survives_another_program(&disk.path());
     });
 }
 
@@ -285,7 +288,7 @@ fn ext4_filled_by_another_program() {
 fn tmpfs_filled_by_another_program() {
     with_private_mounts("hogged tmpfs", || {
         let disk = Tmpfs::new(32 << 20);
-        survives_a_hog(disk.path());
+        survives_another_program(disk.path());
     });
 }
 
@@ -311,9 +314,9 @@ fn ext4_a_store_opens_on_a_full_disk() {
     });
 }
 
-/// A regression test: a store is filled with a small budget, as by a service, and then opened again and again with a large one, as the
-/// command line does for each delete. Every opening made two log segments of 8 MiB. The first opening used up the ballast for them,
-/// and later ones found no space, so that nothing could be deleted.
+/// A regression test: a store is filled with a small budget, as by a service, and then opened again and again with a
+/// large one, as the command line does for each delete. Every opening made two log segments of 8 MiB. The first opening
+/// used up the ballast for them, and later ones found no space, so that nothing could be deleted.
 #[test]
 fn ext4_a_full_store_is_opened_for_every_delete() {
     with_private_mounts("deletes on a full ext4", || {
@@ -345,10 +348,10 @@ fn ext4_a_full_store_is_opened_for_every_delete() {
     });
 }
 
-/// A small disk that is full most of the time, with the deterministic driver: puts, deletes, batches and changes of the free space in
-/// any order, with crashes. Acknowledged writes are there, refused writes are not.
+/// A small disk that is full most of the time, with the deterministic driver: puts, deletes, batches and changes of the
+/// free space in random order, with crashes. Acknowledged writes are there, failed writes are not.
 #[test]
-fn simulated_full_in_any_order() {
+fn simulated_random_operations_on_a_full_disk() {
     let first = setting("ALLUVIUM_SEED", 1);
     let (mut refused, mut resumed) = (0, 0);
     for seed in first..first + setting("ALLUVIUM_FULL_DISK_SEEDS", 2) {
@@ -383,7 +386,7 @@ fn simulated_full_in_any_order() {
                     }
                 }
                 700..900 => {
-                    // If all space is taken at once, even a delete may be refused; then it has no effect.
+                    // If all space is taken at once, even a delete may fail. Then it has no effect.
                     match db.delete(&key) {
                         Ok(()) => _ = model.remove(&key),
                         Err(error) => assert!(matches!(error, Error::DiskFull { .. }), "{error}"),
@@ -400,7 +403,7 @@ fn simulated_full_in_any_order() {
                     Err(error) => assert!(error.is_disk_full(), "{error}"),
                 },
                 994..997 => {
-                    // More or less space, but always a little more than is used.
+                    // Changes the capacity, never below the used space.
                     capacity = (disk.used() + random.below(1 << 20)).max(capacity - random.below(1 << 20));
                     disk.set_capacity(Some(capacity));
                 }
@@ -413,7 +416,7 @@ fn simulated_full_in_any_order() {
                         Ok(db) => db,
                         Err(error) => {
                             assert!(error.is_disk_full(), "seed {seed}, step {step}: {error}");
-                            // Without a ballast the opening may find no space. It must do no harm.
+                            // Without a ballast the opening may find no space. Then it must change nothing.
                             capacity += 2 << 20;
                             disk.set_capacity(Some(capacity));
                             open(&disk).unwrap()
@@ -438,11 +441,12 @@ fn simulated_full_in_any_order() {
     assert!(refused > 20 && resumed > 1);
 }
 
-/// A regression test: the disk is filled beside occasional background work and half of the data is deleted, twice. With these seeds puts
-/// did not resume. One store filled its disk with a merge that did not fit, removed the output, accepted puts again and tried the same
-/// merge, for ever. In the others there were no tombstones left, and the dead data was in files that other leaves still used in part.
+/// A regression test: twice, the disk is filled while background work runs occasionally, and half of the data is
+/// deleted. With these seeds puts did not resume. One store filled its disk with a merge that did not fit, removed the
+/// output, accepted puts again and retried the same merge, for ever. In the others there were no tombstones left, and
+/// the dead data was in files that other leaves still used in part.
 #[test]
-fn simulated_full_at_any_moment() {
+fn simulated_puts_resume_after_deletes() {
     let seeds = setting("ALLUVIUM_SEED", 0);
     let seeds = if seeds > 0 { vec![seeds] } else { vec![5, 9, 11] };
     for seed in seeds {

@@ -1,4 +1,4 @@
-//! Bad input: a clear error that names file and offset, no panic, nothing written.
+//! Bad input gives a clear error that names file and offset. Nothing panics, and nothing is written.
 
 use crate::support::{Random, tiny};
 use alluvium::{Db, Error, Options, WriteBatch};
@@ -27,7 +27,7 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Fills a directory with exactly these files.
+/// Replaces a directory by one with exactly these files.
 fn copy(from: &BTreeMap<String, Vec<u8>>, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).unwrap();
@@ -38,7 +38,7 @@ fn copy(from: &BTreeMap<String, Vec<u8>>, to: &Path) {
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Opens, reads everything and verifies; the first error, if any.
+/// Opens, reads everything and verifies. Returns all pairs, or the first error.
 fn read_all(path: &Path) -> Result<Pairs, Error> {
     let db = Db::open(path, Options { create_if_missing: false, ..tiny() })?;
     let pairs = db.iter()?.collect::<Result<Vec<_>, _>>()?;
@@ -118,7 +118,7 @@ fn sizes_beyond_the_limits() {
         batch.put([key], vec![0; 250 << 10]);
     }
     assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
-    // Once only keys and values counted, and a batch of millions of tiny keys exceeded its memory.
+    // A regression test: only keys and values were counted, so a batch of millions of tiny keys exceeded its memory.
     let mut batch = WriteBatch::new();
     for key in 0..600_000u32 {
         batch.delete(key.to_be_bytes());
@@ -136,7 +136,8 @@ fn sizes_beyond_the_limits() {
     assert_eq!(db.get("big").unwrap(), Some(vec![1; 3 << 20]));
 }
 
-/// Every kind of file, truncated to many lengths and with bits flipped at many places: an error that names the file, or the right answer.
+/// Every kind of file, truncated to many lengths and with bits flipped at many places, gives an error that names the
+/// file, or the right answer.
 #[test]
 fn truncated_and_flipped_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -151,7 +152,7 @@ fn truncated_and_flipped_files_are_named() {
     for (name, bytes) in originals.iter().filter(|(name, _)| *name != "LOCK") {
         let places: Vec<usize> = (0..12)
             .map(|round| match round {
-                // In headers and footers, which have structure, and anywhere.
+                // Places in headers and footers, which have structure, and anywhere.
                 0..4 => random.below(bytes.len().min(64) as u64) as usize,
                 4..6 => bytes.len() - 1 - random.below(bytes.len().min(64) as u64) as usize,
                 _ => random.below(bytes.len() as u64) as usize,
@@ -188,7 +189,7 @@ fn truncated_and_flipped_files_are_named() {
     }
 }
 
-/// A store of a newer version is refused and left unchanged.
+/// Opening a store of a newer format version is an error and changes nothing.
 #[test]
 fn a_newer_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -198,12 +199,13 @@ fn a_newer_format_is_refused() {
     for kind in kinds {
         let (name, bytes) = originals.iter().find(|(name, _)| name.ends_with(kind)).unwrap();
         let mut newer = bytes.clone();
-        // The version follows the eight bytes of magic, in the first page of each file, or in the last page of branches.
+        // The version follows the eight bytes of magic, in the first page of each file, or in the last page of
+        // branches.
         let page = if kind == ".branch" { newer.len() - 4096 } else { 0 };
         let header = &mut newer[page..page + 64];
         let at = header.windows(4).position(|bytes| bytes == 1u32.to_le_bytes()).unwrap();
         header[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
-        // A newer version has a matching checksum. (A changed version alone is damage.)
+        // Another byte must differ as well: if only the version is changed, it is reported as damage.
         let other = if kind == ".branch" { newer.len() - 2000 } else { 300 };
         newer[other] ^= 1;
         let path = directory.path().join("newer");

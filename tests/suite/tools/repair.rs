@@ -1,9 +1,9 @@
-//! Repair, case by case: the remains of a store become a valid store, nothing is destroyed, and a crash leaves the state before or after
-//! the repair.
+//! Repair, case by case: the remains of a store become a valid store, no data is destroyed, and a crash leaves the
+//! state before or after the repair.
 
 use crate::support::setting;
 use crate::tools::corruption::world::{End, Image, Size, World, open};
-use crate::tools::corruption::{Untold, check_repair, repair, verify};
+use crate::tools::corruption::{Unreported, check_repair, repair, verify};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
@@ -40,7 +40,7 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
     let world = World::new(1);
     let name = largest(&world, ".branch");
     let disk = world.with(&[(name.clone(), flipped(&world.image[&name], 1))].into(), &[]);
-    let report = check_repair(&world, &disk, "a flipped page", Untold::Nothing);
+    let report = check_repair(&world, &disk, "a flipped page", Unreported::Nothing);
     assert!(report.log_kept && report.manifest_lost.is_none(), "{report:?}");
     assert_eq!((report.branches_rewritten, report.branches_lost), (1, 0), "{report:?}");
     assert!(report.entries_lost > 0 && report.entries_saved > 0, "{report:?}");
@@ -58,34 +58,35 @@ fn a_store_without_its_manifest_is_restored_completely() {
     let disk = world.with(&Image::new(), &["MANIFEST".into()]);
     assert!(
         matches!(open(&disk), Err(Error::Corruption { .. })),
-        "a directory full of files is no place for a new store"
+        "a new store was created in a directory with files of a store"
     );
-    let report = check_repair(&world, &disk, "no manifest", Untold::Nothing);
+    let report = check_repair(&world, &disk, "no manifest", Unreported::Nothing);
     assert!(report.manifest_lost.is_some() && report.warnings.len() == 1, "{report:?}");
     assert_eq!((report.branches_lost, report.entries_lost, report.values_lost), (0, 0, 0), "{report:?}");
     for (key, right) in world.versions.keys().map(|key| (key, world.right(key))).filter(|(_, right)| right.is_some()) {
-        assert_eq!(open(&disk).unwrap().get(key).unwrap().as_deref(), right, "the data come back whole");
+        assert_eq!(open(&disk).unwrap().get(key).unwrap().as_deref(), right, "not all data was restored");
     }
-    // But this cannot be known.
+    // But repair cannot know that nothing is missing.
     let [loss] = &report.losses[..] else { panic!("{report:?}") };
     assert_eq!((loss.file.as_str(), &loss.keys, &loss.numbers), ("MANIFEST", &None, &None));
     assert!(loss.what.contains("files that are gone cannot be known"), "{report:?}");
 }
 
-/// A regression test: repair reported "nothing lost" for a store without its manifest, even if a branch file or the log was missing, too.
+/// A regression test: repair reported "nothing lost" for a store without its manifest, even if a branch file or the log
+/// was also missing.
 #[test]
 fn repair_without_a_manifest_reports_that_files_may_be_missing() {
     let world = World::new(2);
     let disk = world.with(&Image::new(), &["MANIFEST".into(), largest(&world, ".branch")]);
-    let report = check_repair(&world, &disk, "no manifest, a branch gone", Untold::Anything);
-    let told = |text: &str| report.losses.iter().any(|loss| loss.what.contains(text));
-    assert!(!report.is_complete() && told("files that are gone cannot be known"), "{report:?}");
-    assert!(!told("the last writes may be gone"), "the log is there: {report:?}");
+    let report = check_repair(&world, &disk, "no manifest, a branch gone", Unreported::Anything);
+    let reports = |text: &str| report.losses.iter().any(|loss| loss.what.contains(text));
+    assert!(!report.is_complete() && reports("files that are gone cannot be known"), "{report:?}");
+    assert!(!reports("the last writes may be gone"), "the log is not missing: {report:?}");
     let mut removed = names(&world.disk, ".log");
     removed.push("MANIFEST".into());
     let disk = world.with(&Image::new(), &removed);
-    // The numbers show what the branch files lack.
-    let report = check_repair(&world, &disk, "neither manifest nor log", Untold::Nothing);
+    // The sequence numbers show which writes the branch files lack.
+    let report = check_repair(&world, &disk, "neither manifest nor log", Unreported::Nothing);
     let log = report.losses.iter().find(|loss| loss.file == "the log");
     assert!(
         log.is_some_and(|loss| loss.numbers.is_some() && loss.what.contains("last writes may be gone")),
@@ -104,7 +105,7 @@ fn without_manifest_log_and_most_branches_the_rest_is_saved() {
         .cloned()
         .collect();
     let disk = world.with(&Image::new(), &lost);
-    let report = check_repair(&world, &disk, "one branch", Untold::Anything);
+    let report = check_repair(&world, &disk, "one branch", Unreported::Anything);
     assert!(report.entries_saved > 0, "{report:?}");
     let db = open(&disk).unwrap();
     assert!(db.iter().unwrap().count() > 10);
@@ -116,24 +117,25 @@ fn a_key_whose_value_file_is_lost_is_named_and_absent() {
     let names = names(&world.disk, ".value");
     for name in &names {
         let disk = world.with(&Image::new(), std::slice::from_ref(name));
-        let report = check_repair(&world, &disk, name, Untold::Nothing);
+        let report = check_repair(&world, &disk, name, Unreported::Nothing);
         for loss in report.losses.iter().filter(|loss| loss.file == *name) {
             let Some(LostKeys::One(key)) = &loss.keys else { panic!("{loss:?}") };
             let number = *loss.numbers.as_ref().unwrap().start();
             let newest = world.versions[key].last().unwrap().0;
             if number == newest {
-                assert_eq!(open(&disk).unwrap().get(key).unwrap(), None, "an older value shows");
+                assert_eq!(open(&disk).unwrap().get(key).unwrap(), None, "a get returns an older value");
             }
         }
     }
-    // A damaged one is kept.
+    // A damaged value file is kept under another name.
     let damaged = flipped(&world.image[&names[0]], 3);
     let disk = world.with(&[(names[0].clone(), damaged.clone())].into(), &[]);
-    let report = check_repair(&world, &disk, "a damaged value", Untold::Nothing);
+    let report = check_repair(&world, &disk, "a damaged value", Unreported::Nothing);
     assert_eq!(disk.current_image().get(&format!("{}.damaged", names[0])), Some(&damaged), "{report:?}");
 }
 
-/// Found by the corruption test: a file truncated at the end of a page has no damaged page, and its losses were not reported.
+/// Found by the corruption test: a file truncated at the end of a page has no damaged page, and its losses were not
+/// reported.
 #[test]
 fn losses_of_a_truncated_file_are_reported() {
     let world = World::new(5);
@@ -141,7 +143,7 @@ fn losses_of_a_truncated_file_are_reported() {
     for pages in [0, 1, 2] {
         for also in [&[][..], &["MANIFEST".to_owned()]] {
             let disk = world.with(&[(name.clone(), world.image[&name][..pages * 4096].to_vec())].into(), also);
-            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), Untold::Nothing);
+            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), Unreported::Nothing);
             assert!(report.losses.iter().any(|loss| loss.file == name), "{report:?}");
             assert!(report.set_aside.contains(&format!("{name}.damaged")), "{report:?}");
         }
@@ -155,33 +157,33 @@ fn losses_of_a_truncated_log_segment_are_reported() {
     for name in names(&world.disk, ".log") {
         for length in [4096, 7593, 20_000] {
             let disk = world.with(&[(name.clone(), world.image[&name][..length].to_vec())].into(), &[]);
-            check_repair(&world, &disk, &format!("{name} cut to {length}"), Untold::Nothing);
+            check_repair(&world, &disk, &format!("{name} cut to {length}"), Unreported::Nothing);
         }
     }
 }
 
-/// Found by the corruption test: the removed segment of a store that died had the newest mark, and the report did not say which numbers
-/// may be lost with it.
+/// Found by the corruption test: the removed segment of a store that died had the newest mark, and the report did not
+/// say which numbers may be lost with it.
 #[test]
 fn losses_of_a_missing_log_segment_are_reported() {
     for size in [Size::Usual, Size::Small] {
         let world = World::with_end(5, size, false);
         for name in names(&world.disk, ".log") {
             let disk = world.with(&Image::new(), std::slice::from_ref(&name));
-            check_repair(&world, &disk, &format!("{name} removed"), Untold::Nothing);
+            check_repair(&world, &disk, &format!("{name} removed"), Unreported::Nothing);
         }
     }
 }
 
-/// Found by the corruption test: without a segment's header its marks are lost, so records behind a lost page may have been durable.
-/// They were cut off as if they had not been, and only counted.
+/// Found by the corruption test: without a segment's header its marks are lost, so records behind a lost page may have
+/// been durable. They were cut off as if they had not been durable, and only counted.
 #[test]
 fn a_cut_without_a_mark_is_reported() {
     let world = World::with_end(35, Size::Usual, false);
     let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
     let bytes = flipped(&flipped(&world.image[current], 0), 4);
     let disk = world.with(&[(current.clone(), bytes)].into(), &[]).remount();
-    let report = check_repair(&world, &disk, "no mark", Untold::Nothing);
+    let report = check_repair(&world, &disk, "no mark", Unreported::Nothing);
     assert!(report.log_records_cut > 0, "{report:?}");
 }
 
@@ -199,7 +201,7 @@ fn unreadable_sectors_lose_only_their_own_data() {
     disk.clear_faults();
     assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{report:?}");
     let db = open(&disk).unwrap();
-    for key in world.versions.keys().filter(|key| !world.told(&report, key)) {
+    for key in world.versions.keys().filter(|key| !world.reports_loss(&report, key)) {
         assert_eq!(db.get(key).unwrap().as_deref(), world.right(key), "{report:?}");
     }
 }
@@ -210,7 +212,7 @@ fn repair_keeps_the_valid_records_of_a_damaged_log() {
     let mut damaged = 0;
     for name in names(&world.disk, ".log") {
         let bytes = &world.image[&name];
-        // After the header page: a page with records, if it is not all zeroes.
+        // The header page, and pages with records unless they are all zeroes.
         for page in [0, 1, 2] {
             let changed = flipped(bytes, page);
             let disk = world.with(&[(name.clone(), changed)].into(), &[]);
@@ -218,7 +220,7 @@ fn repair_keeps_the_valid_records_of_a_damaged_log() {
                 continue;
             }
             damaged += 1;
-            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), Untold::Nothing);
+            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), Unreported::Nothing);
             assert!(!report.log_kept && report.manifest_lost.is_none(), "{report:?}");
         }
     }
@@ -251,19 +253,19 @@ fn what_repair_sets_aside_is_destroyed_with_the_store() {
 }
 
 /// Files of another store under valid names, as a restore into the wrong directory leaves them.
-fn foreign(ending: &str) -> Vec<Vec<u8>> {
+fn of_another_store(ending: &str) -> Vec<Vec<u8>> {
     let other = World::new(12);
     other.image.iter().filter(|(name, _)| name.ends_with(ending)).map(|(_, bytes)| bytes.clone()).collect()
 }
 
-/// A regression test: the manifest alone decided which store the files belong to. With the manifest of another store in place of its own,
-/// a whole store was set aside file by file as damaged, and an empty store was left.
+/// A regression test: the manifest alone decided which store the files belong to. With the manifest of another store in
+/// place of its own, a whole store was set aside file by file as damaged, and an empty store was left.
 #[test]
 fn a_manifest_of_another_store_is_outvoted_by_all_other_files() {
     let world = World::new(11);
-    let manifest = foreign("MANIFEST").pop().unwrap();
+    let manifest = of_another_store("MANIFEST").pop().unwrap();
     let disk = world.with(&[("MANIFEST".to_owned(), manifest.clone())].into(), &[]);
-    let report = check_repair(&world, &disk, "a misplaced manifest", Untold::Nothing);
+    let report = check_repair(&world, &disk, "a misplaced manifest", Unreported::Nothing);
     assert!(
         report.manifest_lost.as_ref().is_some_and(|why| why.contains("belongs to another store (id ")),
         "{report:?}"
@@ -273,8 +275,8 @@ fn a_manifest_of_another_store_is_outvoted_by_all_other_files() {
     assert!(report.losses.iter().all(|loss| !loss.file.ends_with(".branch")), "{report:?}");
 }
 
-/// Files of other stores among those of a valid one are reported as such and not as damage, and the store loses nothing, however many
-/// there are.
+/// However many files of other stores are among those of a valid store: they are reported as such and not as damage,
+/// and the store loses nothing.
 #[test]
 fn stray_files_of_another_store_are_set_aside_as_such() {
     let world = World::new(11);
@@ -290,30 +292,31 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
                 }
             }
         }
-        for (number, bytes) in (800_000..).zip(foreign(".branch").iter().cycle().take(copies)) {
+        for (number, bytes) in (800_000..).zip(of_another_store(".branch").iter().cycle().take(copies)) {
             strays.insert(format!("{number}.branch"), bytes.clone());
         }
         let disk = world.with(&strays, &[]);
-        let report = check_repair(&world, &disk, "strays", Untold::Nothing);
+        let report = check_repair(&world, &disk, "strays", Unreported::Nothing);
         assert!(report.is_complete() && report.manifest_lost.is_none() && report.log_kept, "{report:?}");
         let aside: Vec<String> = strays.keys().map(|name| format!("{name}.damaged")).collect();
         assert!(aside.iter().all(|name| report.set_aside.contains(name)), "{aside:?}: {report:?}");
-        let told = |warning: &String| warning.contains("belongs to another store (id ");
-        assert!(report.warnings.iter().any(told), "{report:?}");
+        let reports_it = |warning: &String| warning.contains("belongs to another store (id ");
+        assert!(report.warnings.iter().any(reports_it), "{report:?}");
         // Without a manifest the smaller group of files is reported file by file.
         if copies == 1 {
             let disk = world.with(&strays, &["MANIFEST".into()]);
-            let report = check_repair(&world, &disk, "strays, no manifest", Untold::Nothing);
+            let report = check_repair(&world, &disk, "strays, no manifest", Unreported::Nothing);
             for name in strays.keys() {
-                let told = report.losses.iter().find(|loss| loss.file == *name);
-                assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store")), "{name}: {report:?}");
+                let loss = report.losses.iter().find(|loss| loss.file == *name);
+                assert!(loss.is_some_and(|loss| loss.what.contains("belongs to another store")), "{name}: {report:?}");
             }
         }
     }
 }
 
-/// A regression test: the opening of a store removed every file that its manifest did not name, even files of other stores. With the
-/// manifest of a new store in place of its own, a store lost all its files at the next opening, and a check before it reported nothing.
+/// A regression test: the opening of a store removed every file that its manifest did not name, even files of other
+/// stores. With the manifest of a new store in place of its own, a store lost all its files at the next opening, and a
+/// check before it reported nothing.
 #[test]
 fn files_of_another_store_are_reported_and_never_removed() {
     let disk = SimulatedStorage::new(13);
@@ -328,7 +331,7 @@ fn files_of_another_store_are_reported_and_never_removed() {
             strays.insert(name.clone(), bytes.clone());
         }
     }
-    // And one file of the store itself, as a crash leaves it: without an end.
+    // And one incomplete file of the store itself, as a crash leaves it.
     let own = "900000.branch".to_owned();
     disk.open(&own, OpenMode::Create).unwrap().write_all_at(&[0; 8192], 0).unwrap();
     assert!(strays.len() > 3);
@@ -343,7 +346,7 @@ fn files_of_another_store_are_reported_and_never_removed() {
     db.close().unwrap();
     let image = disk.current_image();
     assert!(strays.iter().all(|(name, bytes)| image.get(name) == Some(bytes)), "{:?}", image.keys());
-    assert!(!image.contains_key(&own), "its own stray goes");
+    assert!(!image.contains_key(&own), "the stray file of the store itself was not removed");
 }
 
 /// A file of another store in place of a file of the store is reported as such, and the store's own file as lost.
@@ -351,11 +354,11 @@ fn files_of_another_store_are_reported_and_never_removed() {
 fn a_file_of_another_store_under_a_used_name_is_reported() {
     let world = World::new(11);
     let name = largest(&world, ".branch");
-    let bytes = foreign(".branch").pop().unwrap();
+    let bytes = of_another_store(".branch").pop().unwrap();
     let disk = world.with(&[(name.clone(), bytes.clone())].into(), &[]);
-    let report = check_repair(&world, &disk, "a foreign branch", Untold::Nothing);
-    let told = report.losses.iter().find(|loss| loss.file == name);
-    assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store (id ")), "{report:?}");
+    let report = check_repair(&world, &disk, "a branch of another store", Unreported::Nothing);
+    let loss = report.losses.iter().find(|loss| loss.file == name);
+    assert!(loss.is_some_and(|loss| loss.what.contains("belongs to another store (id ")), "{report:?}");
     assert_eq!(disk.current_image()[&format!("{name}.damaged")], bytes);
 }
 
@@ -368,8 +371,8 @@ fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Answer>, String
     Ok(world.versions.keys().map(|key| db.get(key).map_err(|error| error.to_string())).collect())
 }
 
-/// After a kill or a power cut before any of its I/O operations, repair has left the store as it was or repaired it, and a second repair
-/// succeeds.
+/// After a kill or a power cut before any I/O operation of repair, the store is unchanged or repaired, and a second
+/// repair succeeds.
 #[test]
 fn a_crash_of_repair_leaves_the_state_before_or_after() {
     let world = World::new(6);
@@ -382,7 +385,7 @@ fn a_crash_of_repair_leaves_the_state_before_or_after() {
         ("manifest", world.with(&[("MANIFEST".into(), flipped(&world.image["MANIFEST"], 1))].into(), &[])),
     ];
     for (what, damaged) in worlds {
-        // A power cut is another life for the log, so the same damage may be reported in other words.
+        // After a power cut the log is in another life, so the same damage may be reported in other words.
         let before = answers(&damaged.clone_disk(), &world);
         let before_in_another_life = answers(&damaged.clone_disk().power_cut(1), &world);
         let whole = damaged.clone_disk();
@@ -403,27 +406,31 @@ fn a_crash_of_repair_leaves_the_state_before_or_after() {
             } else if now == before || now == before_in_another_life {
                 as_before += 1;
             } else {
-                panic!("{what}: after a crash at {at} of {operations} the store is neither: {:?}", now.err());
+                panic!(
+                    "{what}: after a crash at {at} of {operations} the store is neither unchanged nor repaired: {:?}",
+                    now.err()
+                );
             }
             let again = repair(&disk).unwrap_or_else(|error| panic!("{what}: again after {at}: {error}"));
-            // Once the partial output of the first repair was reported as a loss ("000045.branch: the file ends early").
+            // A regression test: the partial output of the first repair was reported as a loss ("000045.branch: the
+            // file ends early").
             let was_there = |name: &str| !name.ends_with(".branch") || world.image.contains_key(name);
             assert!(again.losses.iter().all(|loss| was_there(&loss.file)), "{what}: again after {at}: {again:?}");
             assert!(
                 again.set_aside.iter().all(|name| was_there(name.trim_end_matches(".damaged"))),
                 "{what}: {again:?}"
             );
-            assert_eq!(names(&disk, ".repair"), [""; 0], "{what}: again after {at}: the mark is still there");
+            assert_eq!(names(&disk, ".repair"), [""; 0], "{what}: again after {at}: the `.repair` file is still there");
             assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{what}: again after {at}");
-            assert!(answers(&disk, &world) == after, "{what}: again after {at}: other answers");
+            assert!(answers(&disk, &world) == after, "{what}: again after {at}: a get gives another answer");
             assert!(disk.list().unwrap().contains(&"MANIFEST".to_owned()));
         }
-        assert!(as_before > 0 && repaired > 0, "{what}: {as_before} as before, {repaired} repaired");
+        assert!(as_before > 0 && repaired > 0, "{what}: {as_before} unchanged, {repaired} repaired");
     }
 }
 
-/// A regression test: only branch files and maplets were reported; a value file of a write that a crash interrupted was not reported
-/// until the next opening.
+/// A regression test: only branch files and maplets were reported; a value file of a write that a crash interrupted was
+/// not reported until the next opening.
 #[test]
 fn an_unreferenced_value_file_is_reported() {
     let world = World::new(1);
@@ -438,7 +445,7 @@ fn an_unreferenced_value_file_is_reported() {
     let stray = "900000.value".to_owned();
     disk.open(&stray, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
     assert_eq!(useless(Depth::Deep), std::slice::from_ref(&stray));
-    // Without reading records this cannot be known.
+    // The quick check does not read records, so it cannot know this.
     assert!(useless(Depth::Quick).is_empty());
     open(&disk).unwrap().close().unwrap();
     assert!(!names(&disk, ".value").contains(&stray));

@@ -5,8 +5,8 @@ use super::rig::{Random, Rig, Write, key, number_key, small_options};
 use crate::disk::runs::requested_range::RequestedRange;
 
 const BRANCH_BYTES: u64 = 256 << 10;
-/// With it the file of a Memtable has 1.17 times `BRANCH_BYTES`. The figures of nearly sequential loads depend on that:
-/// with 1.09 times, a load of 99% is written 1.05 times and not 1.03 times.
+/// With this entry size, the file of a Memtable has 1.17 times `BRANCH_BYTES`. The figures of nearly sequential loads
+/// depend on that: with 1.09 times, a load of 99% is written 1.05 times and not 1.03 times.
 const ENTRY_BYTES: u64 = 105;
 const ENTRIES_PER_BRANCH: u64 = BRANCH_BYTES / ENTRY_BYTES;
 
@@ -14,7 +14,7 @@ fn random_write(random: &mut Random) -> Write {
     (key(&format!("{:08x}", random.next() as u32)), Some(vec![random.next() as u8; 100]))
 }
 
-/// Loads `branches` Memtables, with all work done after each.
+/// Loads `branches` Memtables and does all work after each.
 fn load(rig: &mut Rig, branches: u64, mut write: impl FnMut() -> Write) {
     rig.checks = false;
     for _ in 0..branches {
@@ -55,8 +55,8 @@ fn a_sequential_load_is_written_once() {
     assert!(rig.write_amplification() < 1.5);
 }
 
-/// Uniform overwrites in steady state. Entries are counted, not bytes: at this scale one page more for each file would
-/// show.
+/// Uniform overwrites in steady state. Entries are counted, not bytes: at this scale one more page in each file
+/// would distort the result.
 #[test]
 fn overwriting_keeps_the_space_bounded() {
     let mut rig = Rig::new(small_options(BRANCH_BYTES));
@@ -123,7 +123,7 @@ fn nearly_sequential_loads_are_rewritten_less() {
     }
 }
 
-/// The same if work is done only now and then, as under concurrent writers: what has gathered is flushed at once.
+/// The same if work is done only now and then, as under concurrent writers, so that many Memtables are flushed at once.
 /// Regression: the stretches of close keys of many Memtables were rewritten with the few scattered keys between them
 /// (1.9 at 99%, where 1.3 is the goal).
 ///

@@ -185,7 +185,7 @@ fn one_range_tombstone_frees_what_it_hides() {
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
         steps += 1;
-        assert!(steps < 500, "it does not end");
+        assert!(steps < 500, "work does not end");
     }
     let figures = rig.tree.figures();
     assert!(!rig.tree.has_range_tombstones() && figures.file_bytes < full / 20, "{figures:?}, {full} bytes before");
@@ -222,7 +222,7 @@ fn a_snapshot_retains_data_under_a_range_tombstone() {
 fn range_tombstones_cover_keys_between_part_files() {
     let options = TrunkOptions { part_bytes: 8 << 10, ..options(false, 64 << 10) };
     let mut rig = Rig::new(options);
-    // Odd keys lie below; even ones come later, each range of a hundred deleted and in part written again.
+    // Odd keys are in older runs. Even keys come later: each range of a hundred is deleted and partly written again.
     incorporate(&mut rig, (0..2_000).map(|at| AnyWrite::Put(number_key(at * 2 + 1), vec![1; 60])).collect());
     let mut again = vec![AnyWrite::RangeDelete(number_key(100), number_key(3_900))];
     again.extend((100..1_900).map(|at| AnyWrite::Put(number_key(at * 2), vec![2; 60])));
@@ -255,7 +255,7 @@ fn halves_of_a_leaf_share_a_range_tombstone() {
     }
     assert!(height == 0 && rig.tree.root().height > 0, "{}", rig.tree.describe());
     let count = rig.tree.root().pivots.iter().filter(|pivot| pivot.child.totals.range_tombstones > 0).count();
-    assert!(count > 1, "{count} of the leaves have range tombstones");
+    assert!(count > 1, "only {count} of the leaves have range tombstones");
     let mut cursor = rig.tree.cursor();
     cursor.seek(&number_key(1_000), SequenceNumber::MAX).unwrap();
     assert_eq!(cursor.covering(&number_key(1_000), SequenceNumber::MAX), SequenceNumber(3_001));
@@ -263,7 +263,7 @@ fn halves_of_a_leaf_share_a_range_tombstone() {
     rig.reopen();
 }
 
-/// A counter: however often it is incremented, one put is left at its leaf.
+/// A counter: however often it is incremented, one put remains at its leaf.
 #[test]
 fn operands_fold_into_one_put() {
     let mut rig = Rig::new(options(true, 16 << 10));

@@ -1,4 +1,5 @@
-//! Work on a full disk: it frees all dead data, the densest first, and ends. What finds no space is left out or split.
+//! Work on a full disk frees all dead data, the densest first, and ends. Merges that find no space are skipped, or
+//! their leaf is split.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::load::Load;
@@ -6,7 +7,7 @@ use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::TrunkOptions;
 use crate::merge::Retention;
 
-/// A tree of many leaves in which the keys of the lowest `deleted` thousandths are deleted.
+/// A tree of many leaves in which the lowest `deleted` thousandths of the keys are deleted.
 fn rig(options: TrunkOptions, deleted: u64) -> Rig {
     let mut rig = Rig::new(options);
     rig.checks = false;
@@ -41,7 +42,7 @@ fn all_dead_data_is_freed() {
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         done.push(job.to_string());
         rig.finish(&job);
-        assert!(done.len() < 1000, "it does not end: {:?}", &done[980..]);
+        assert!(done.len() < 1000, "work does not end: {:?}", &done[980..]);
     }
     let after = load(&rig);
     // Leaves without tombstones are left as they are.
@@ -86,7 +87,7 @@ fn a_large_leaf_without_space_to_merge_is_split() {
             rig.finish(&job);
         }
         steps += 1;
-        assert!(steps < 1000, "it does not end");
+        assert!(steps < 1000, "work does not end");
     }
     assert!(parts >= 1, "no leaf was split");
     assert_eq!(load(&rig).tombstones, 0);
@@ -94,7 +95,7 @@ fn a_large_leaf_without_space_to_merge_is_split() {
 }
 
 #[test]
-fn it_ends_when_nothing_fits() {
+fn work_ends_when_nothing_fits() {
     let mut rig = rig(small_options(16 << 10), 500);
     let mut steps = 0;
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
@@ -104,9 +105,9 @@ fn it_ends_when_nothing_fits() {
             rig.finish(&job);
         }
         steps += 1;
-        assert!(steps < 2000, "it does not end");
+        assert!(steps < 2000, "work does not end");
     }
-    // Once there is space it continues.
+    // Once there is space, work continues.
     rig.trunk.clear_failures();
     assert!(rig.trunk.pick_to_free_space(&rig.tree).is_some());
 }
@@ -128,20 +129,21 @@ fn single_deletes_gather_in_few_files() {
         }
         let more = rig.tree.figures().files.saturating_sub(files);
         // Three small bundles wait at the root, and one file may have been flushed to a leaf.
-        assert!(more <= 4, "{more} files more than before");
+        assert!(more <= 4, "{more} more files than before");
     }
     rig.check_reads(&mut Random(10), 100);
 }
 
-/// Files are shared by many leaves, of which some have merged their part. *Otherwise:* no dead data of these files is
-/// freed before the last leaf is merged, and a full disk has no space for so many merges.
+/// Files shared by many leaves, some of which have merged their part, are rewritten without their dead data.
+/// *Otherwise:* no dead data of these files is freed before the last leaf is merged, and a full disk has no space for
+/// so many merges.
 #[test]
 fn dead_parts_of_shared_files_are_freed_file_by_file() {
     let mut rig = rig(TrunkOptions { part_bytes_min: 1 << 20, ..small_options(16 << 10) }, 0);
     let mut random = Random(11);
     let keys = (0..600).map(|_| random.next() % 1_000_000);
     rig.incorporate(keys.map(|key| (number_key(key), Some(vec![2; 100]))).collect());
-    // Down to the leaves, of which every other one is then merged.
+    // Flushes everything down to the leaves and merges every other leaf.
     let wanted = RequestedRange::ALL;
     let retention = Retention::default();
     let mut merges = 0;
@@ -162,7 +164,7 @@ fn dead_parts_of_shared_files_are_freed_file_by_file() {
             gained += before - bytes(&rig);
         }
         steps += 1;
-        assert!(steps < 300, "it does not end");
+        assert!(steps < 300, "work does not end");
     }
     assert!(rewritten > 0 && gained >= rewritten * (8 << 10), "{rewritten} rewritten, {gained} bytes gained");
     rig.check_reads(&mut Random(12), 100);

@@ -62,7 +62,7 @@ fn a_load_of_overwrites() {
     let mut rig = Rig::new(small_options(64 << 10));
     let mut random = Random(32);
     // A third of all keys gets most of the writes. Now and then a range is deleted.
-    let mut said = |step: u64, at: u64| {
+    let mut writes_of = |step: u64, at: u64| {
         let key = random.next() % if at.is_multiple_of(4) { 3000 } else { 1000 };
         match (at, random.below(10)) {
             (300, _) => AnyWrite::RangeDelete(number_key(step * 200), number_key(step * 200 + 150)),
@@ -70,7 +70,7 @@ fn a_load_of_overwrites() {
             _ => AnyWrite::Put(number_key(key), vec![step as u8; 100]),
         }
     };
-    let steps = (0..14).map(|step| (0..600).map(|at| said(step, at)).collect()).collect();
+    let steps = (0..14).map(|step| (0..600).map(|at| writes_of(step, at)).collect()).collect();
     let text = report(&mut rig, steps);
     compare("overwrites", &text);
 }

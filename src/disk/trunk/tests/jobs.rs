@@ -15,7 +15,7 @@ fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
 }
 
-/// Several jobs are picked, run against the tree of the moment and applied in any order, between incorporations. Some
+/// Several jobs are picked, run against the current tree and applied in any order, between incorporations. Some
 /// are dropped unfinished, some are cancelled.
 #[test]
 fn jobs_finish_in_any_order() {
@@ -74,7 +74,7 @@ fn a_leaf_is_split_while_its_bundles_are_merged() {
     let mut random = Random(21);
     let merge = loop {
         rig.incorporate(writes(&mut random, 200, 100_000_000));
-        // Sampling, and so splitting, is put off, so that there are many runs.
+        // Other jobs are dropped, so that the leaf is not split and has many runs.
         let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { continue };
         if job.to_string().starts_with("merge at node 1 ") {
             break job;
@@ -158,7 +158,7 @@ fn a_merge_result_that_nothing_needs_is_dropped() {
     rig.check_reads(&mut random, 100);
 }
 
-/// An old tree stays readable while it is held, and its files are removed with its last reference.
+/// An old tree stays readable while it is referenced, and its files are removed with its last reference.
 #[test]
 fn an_old_tree_stays_readable() {
     let mut rig = Rig::new(small_options(16 << 10));
@@ -201,7 +201,7 @@ fn a_claim_holds_until_the_job_is_dropped() {
     assert_eq!(rig.trunk.running(), 0);
 }
 
-/// An error while a job runs releases its claim and leaves no file.
+/// A job that fails releases its claim and leaves no file.
 #[test]
 fn a_failed_job_leaves_nothing() {
     let mut rig = Rig::new(small_options(16 << 10));

@@ -1,5 +1,5 @@
-//! Joins of nodes that deletes have left with little data: what they do to the structure, as text in `goldens/`, which
-//! data must not become live by them, and how often they happen.
+//! Joins of nodes that deletes have left with little data: their effect on the structure, as text in `goldens/`, data
+//! that must not become live again, and how often they happen.
 
 use super::goldens::compare;
 use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
@@ -49,7 +49,7 @@ fn merge(rig: &mut Rig, at: usize) {
     }
 }
 
-/// Does all work there is, garbage included, as after `Db::compact_range`. Returns the jobs as text.
+/// Does all due work, including the removal of garbage, as `Db::compact_range` does. Returns the jobs as text.
 fn settle(rig: &mut Rig) -> Vec<String> {
     let mut done = rig.work();
     let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
@@ -115,7 +115,7 @@ fn what_is_dead_in_a_shared_file_stays_dead() {
 #[test]
 fn data_for_one_leaf_is_flushed_before_a_join() {
     let mut rig = Rig::new(small_options(64 << 10));
-    // The third leaf is there so that the root is not full and flushed for that reason.
+    // The data of the third leaf keeps the root from being full, which would be a reason to flush it.
     rig.incorporate(puts((0..600).step_by(30).chain(600..1_400)));
     let leaf = rig.tree.root().clone();
     split(&mut rig, &leaf, &[300, 600]);
@@ -140,16 +140,16 @@ fn data_for_one_leaf_is_flushed_before_a_join() {
     rig.check_reads(&mut Random(3), 300);
 }
 
-/// What is active for both leaves at their parent need not move before the join.
+/// Data that is active for both leaves at their parent need not be flushed before the join.
 #[test]
 fn data_for_both_leaves_stays_at_the_parent_in_a_join() {
-    // More may wait than there is.
+    // The parent may hold more than it has here, so it is not flushed for its size.
     let mut rig = Rig::new(TrunkOptions { node_percent_of_below: 50, ..small_options(64 << 10) });
     rig.incorporate(puts((0..600).step_by(30)));
     let leaf = rig.tree.root().clone();
     split(&mut rig, &leaf, &[200, 400]);
     drop(leaf);
-    // Enough that a third leaf stays as it is.
+    // Enough data that the third leaf is not joined.
     rig.incorporate(puts(400..1_000));
     flush(&mut rig, 2);
     rig.incorporate(puts((0..400).step_by(50)));
@@ -161,7 +161,7 @@ fn data_for_both_leaves_stays_at_the_parent_in_a_join() {
     rig.check_reads(&mut Random(4), 300);
 }
 
-/// The first job that is a join; the jobs before it are done.
+/// The first job that is a join. Executes the jobs before it.
 fn next_join(rig: &mut Rig) -> Job {
     loop {
         let job = rig.trunk.pick(&rig.tree, &rig.retention()).expect("a join");
@@ -333,7 +333,8 @@ fn repeated_loads_and_deletes_split_and_join_a_bounded_number_of_times() {
     rig.check_reads(&mut Random(8), 300);
 }
 
-/// A store that only grows, or whose keys are overwritten, has nothing to join but nodes from when it was much smaller.
+/// A store that only grows, or whose keys are overwritten, has no nodes to join but those from when it was much
+/// smaller.
 #[test]
 fn growing_and_overwriting_need_few_joins() {
     for is_random in [false, true] {

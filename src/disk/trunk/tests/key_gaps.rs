@@ -8,7 +8,7 @@ use crate::util::key::encoded;
 use crate::util::{KeyspaceId, Kind};
 use std::sync::Arc;
 
-/// A part file has this size before it ends at a gap.
+/// A part file may end at a gap only from this size on.
 const GAPS_FROM: u64 = 16 << 10;
 
 /// The part files that entries of these keys make.

@@ -129,7 +129,7 @@ fn flushed_branches_take_their_maplet_along() {
     rig.check_reads(&mut random, 300);
     drop((root, leaf));
     rig.reopen();
-    // The keys of the oldest run come from its fingerprints, all others from the old maplet.
+    // The entries of the oldest run come from its fingerprints, all others from the old maplet.
     let leaf = rig.tree.root().pivots[1].child.clone();
     build_maplet(&mut rig, &leaf, 0);
     drop(leaf);
@@ -178,9 +178,9 @@ fn a_dropped_outcome_leaves_no_maplet() {
     rig.check_files();
 }
 
-/// Reads use the filters instead, `verify` says what is wrong, and the picker has the maplet rebuilt.
+/// Reads use the filters instead, `verify` reports the damage, and the picker has the maplet rebuilt.
 #[test]
-fn a_lost_or_damaged_maplet_costs_no_answers() {
+fn a_lost_or_damaged_maplet_changes_no_answers() {
     for lost in [true, false] {
         let (mut rig, mut random) = with_runs(5, false);
         let root = rig.tree.root().clone();
@@ -200,7 +200,7 @@ fn a_lost_or_damaged_maplet_costs_no_answers() {
         rig.check_reads(&mut random, 300);
         assert!(rig.tree.root().slots[0].maplet_index.is_broken());
         if lost {
-            // For the removal of obsolete files to find.
+            // Creates the file again, so that the removal of obsolete files finds it.
             rig.disk.open(&maplet_name(file), OpenMode::Create).unwrap();
         }
         let done = rig.work();
@@ -245,7 +245,7 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     let cancelled = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(true)).unwrap();
     assert!(matches!(cancelled.change, Change::Nothing));
     assert_eq!(rig.disk.list().unwrap(), before);
-    // Nor does a build that ends too late.
+    // Nor does a build that ends after its branches were merged.
     let mut rig = rig;
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     let choice = Choice::Merge(root.clone(), 0..root.bundles.len());
@@ -258,9 +258,9 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     rig.check_files();
 }
 
-/// Without maplets there are none, and those that were there are dropped by the next edit. Regression: an outcome that
-/// changed nothing, such as that of sampling a leaf, made the trunk forget them, and the manifest named them as long as
-/// the store was open.
+/// Without the option no maplets are built, and existing ones are dropped by the next edit. Regression: an outcome that
+/// changed nothing, such as that of sampling a leaf, made the trunk drop them without an edit, and the manifest named
+/// them as long as the store was open.
 #[test]
 fn maplets_can_be_switched_off() {
     let options = TrunkOptions { maplets: false, ..small_options(1 << 20) };

@@ -72,19 +72,19 @@ fn garbage_is_freed_once_its_snapshot_is_gone() {
     rig.incorporate(writes("a", 100));
     let clean = requested("", None, true);
     assert!(!compact(&mut rig, &clean).is_empty());
-    assert_eq!(entries(&rig).0, 200, "the snapshot lost what it sees");
-    assert_eq!(compact(&mut rig, &clean), [""; 0], "data that a snapshot needs is rewritten for nothing");
-    // A newer snapshot is no reason to merge, and neither is its end.
+    assert_eq!(entries(&rig).0, 200, "the snapshot lost versions");
+    assert_eq!(compact(&mut rig, &clean), [""; 0], "data was rewritten although a snapshot needs all of it");
+    // A newer snapshot is no reason to merge, and neither is its release.
     rig.pins.insert(rig.last);
     assert_eq!(compact(&mut rig, &clean), [""; 0]);
     rig.pins.remove(&rig.last.clone());
     assert_eq!(compact(&mut rig, &clean), [""; 0]);
     rig.pins.remove(&pin);
-    assert_eq!(compact(&mut rig, &requested("", None, false)), [""; 0], "optimize leaves one run alone");
+    assert_eq!(compact(&mut rig, &requested("", None, false)), [""; 0], "optimize rewrote a single run");
     assert_eq!(compact(&mut rig, &clean).len(), 1);
-    assert_eq!(entries(&rig).0, 100, "an old version stays though no snapshot needs it");
+    assert_eq!(entries(&rig).0, 100, "an old version remains although no snapshot needs it");
     assert_eq!(compact(&mut rig, &clean), [""; 0]);
-    // The deletes of everything leave nothing.
+    // After everything is deleted, nothing remains.
     rig.pins.insert(rig.last);
     rig.incorporate(writes("a", 100).into_iter().map(|(key, _)| (key, None)).collect());
     compact(&mut rig, &clean);
@@ -95,7 +95,7 @@ fn garbage_is_freed_once_its_snapshot_is_gone() {
     rig.check_files();
 }
 
-/// A request does not wait for data that others write meanwhile.
+/// A request does not wait for data that is written after it.
 #[test]
 fn newer_data_does_not_count() {
     let mut rig = Rig::new(small_options(64 << 10));

@@ -1,4 +1,4 @@
-//! Merges that reuse files which overlap nothing.
+//! Merges that reuse files that overlap no other input.
 
 use super::rig::{AnyWrite, Append, Random, Rig, Write, number_key, small_options};
 use crate::branch::Branch;
@@ -39,7 +39,8 @@ fn merge_all(rig: &mut Rig, clean: bool) {
     rig.check_files();
 }
 
-/// Stretches that come in descending order are a run each. Merged, they are one run of the same files.
+/// Stretches of keys that are written in descending order become a run each. A merge makes them one run of the same
+/// files.
 #[test]
 fn stretches_in_descending_order_are_not_rewritten() {
     let mut rig = Rig::new(options());
@@ -91,7 +92,7 @@ fn a_file_with_tombstones_is_rewritten_at_the_bottom() {
     rig.check_reads(&mut Random(53), 100);
 }
 
-/// Range tombstones between reused files: each stays on its side, in a part file of its own if there is no entry.
+/// Range tombstones between reused files: each stays on its side, in its own part file if there is no entry.
 /// (*Otherwise:* one that is written after the reused file begins a new run, or hides nothing.)
 #[test]
 fn range_tombstones_around_reused_files() {
@@ -134,7 +135,7 @@ fn range_tombstones_without_entries_before_a_reused_file() {
     assert!(parts[0].meta().ends_before(&number_key(3)));
 }
 
-/// Everything at once: stretches, scattered writes of all kinds, pins, merges of any range.
+/// All together: stretches, scattered writes of all kinds, pins, and merges of any range.
 #[test]
 fn stretches_among_scattered_writes() {
     for seed in 60..64 {

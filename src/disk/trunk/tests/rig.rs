@@ -1,4 +1,4 @@
-//! A trunk without a store: the test does step by step what background threads and the manifest would do, and checks
+//! A trunk without a store: the test itself does the work of the background threads and the manifest, and checks
 //! everything after each step.
 
 use crate::branch::{BlockingPages, BranchContext, BranchResources, Compression, ExtentMemory};
@@ -42,16 +42,16 @@ pub fn number_key(number: u64) -> Vec<u8> {
     key(&format!("{number:08}"))
 }
 
-/// A write: `None` deletes.
+/// A key and its new value. `None` deletes.
 pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
-/// Any write.
+/// A write of any kind.
 #[derive(Clone, Debug)]
 pub enum AnyWrite {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
-    /// From a key to below another one.
+    /// Deletes the keys from the first to below the second.
     RangeDelete(Vec<u8>, Vec<u8>),
 }
 
@@ -64,7 +64,7 @@ impl From<Write> for AnyWrite {
     }
 }
 
-/// Appends operands to the value, or to a marker that there was none.
+/// Appends operands to the value, or to a marker if there is no value.
 pub struct Append;
 
 const NO_BASE: &[u8] = b"^";
@@ -83,7 +83,7 @@ impl MergeOperator for Append {
     fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(older);
         out.extend_from_slice(newer);
-        // Not always, so that chains of operands remain as well.
+        // Not always, so that some chains of operands remain.
         !older.len().is_multiple_of(3)
     }
 }
@@ -158,12 +158,12 @@ impl Rig {
         self.apply(outcome);
     }
 
-    /// The same, not yet applied.
+    /// As `incorporate`, but does not apply the outcome.
     pub fn incorporation(&mut self, writes: Vec<Write>) -> Outcome {
         self.incorporation_of(writes.into_iter().map(AnyWrite::from).collect())
     }
 
-    /// The same of any writes.
+    /// As `incorporation`, for writes of any kind.
     pub fn incorporation_of(&mut self, writes: Vec<AnyWrite>) -> Outcome {
         let (mut entries, mut deletions) = (Vec::new(), Vec::new());
         for said in writes {
@@ -227,7 +227,7 @@ impl Rig {
         self.apply(outcome);
     }
 
-    /// Does all work there is. Returns the jobs as text.
+    /// Does all due work. Returns the jobs as text.
     pub fn work(&mut self) -> Vec<String> {
         let mut done = Vec::new();
         while let Some(job) = self.trunk.pick(&self.tree, &self.retention()) {
@@ -236,11 +236,11 @@ impl Rig {
             assert!(done.len() < 10_000, "work does not end: {:?}\n{}", &done[9_980..], self.tree.describe());
         }
         let has_few = |node: &Node| !node.is_leaf() && node.pivots.len() < 2 && self.options.fanout > 2;
-        self.tree.visit(&mut |node| assert!(!has_few(node), "a node with one child stays\n{}", self.tree.describe()));
+        self.tree.visit(&mut |node| assert!(!has_few(node), "a node with one child remains\n{}", self.tree.describe()));
         done
     }
 
-    /// Checks that the manifest says what the tree says, and that the disk holds the files that it names.
+    /// Checks that manifest and tree agree, and that the disk has the files that the manifest names.
     pub fn check(&self) {
         self.state.check().unwrap();
         check_structure(&self.tree).unwrap();
@@ -264,7 +264,7 @@ impl Rig {
         assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
     }
 
-    /// The same, and that the disk holds no other file. No old tree and no job may be held.
+    /// As `check`, and also checks that the disk has no other file. No old tree and no job may be in use.
     pub fn check_files(&self) {
         self.remove_obsolete_files();
         self.check();
@@ -454,11 +454,11 @@ impl Rig {
         let (trunk, tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
         assert_eq!(accesses(), before, "opening accessed branches");
         // A slot that had only one run for a while dropped its maplet. It may use it again if a neighbour retained it.
-        let apart = |tree: &Tree| -> (Vec<String>, Vec<String>) {
+        let split_maplets = |tree: &Tree| -> (Vec<String>, Vec<String>) {
             let text = tree.describe();
             text.lines().map(str::to_owned).partition(|line| line.contains(" has maplets"))
         };
-        let ((found, rest), (expected, before)) = (apart(&tree), apart(&self.tree));
+        let ((found, rest), (expected, before)) = (split_maplets(&tree), split_maplets(&self.tree));
         assert_eq!(rest, before);
         assert!(found.len() >= expected.len(), "{expected:?}\n{found:?}");
         assert_eq!(tree.bytes(), self.tree.bytes());
@@ -492,7 +492,7 @@ impl Rig {
     }
 }
 
-/// The value that operands, oldest first, make of an entry of this kind.
+/// The result of applying operands, oldest first, to an entry of this kind.
 fn folded(kind: Kind, value: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
     let base = match kind {
         Kind::Put => Some(value),

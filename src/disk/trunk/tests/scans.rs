@@ -35,7 +35,7 @@ fn work_for_scans(rig: &mut Rig) -> Vec<String> {
     while let Some(job) = rig.trunk.pick_for_scans(&rig.tree) {
         done.push(job.to_string());
         rig.finish(&job);
-        assert!(done.len() < 1000, "it does not end: {:?}", &done[980..]);
+        assert!(done.len() < 1000, "work does not end: {:?}", &done[980..]);
     }
     done
 }
@@ -43,9 +43,9 @@ fn work_for_scans(rig: &mut Rig) -> Vec<String> {
 #[test]
 fn only_the_leaf_that_scans_paid_for_is_merged() {
     let mut rig = rig();
-    assert!(work_for_scans(&mut rig).is_empty(), "there was no scan yet");
+    assert!(work_for_scans(&mut rig).is_empty(), "work for scans before any scan");
     seek(&rig, 20, 1000);
-    assert!(work_for_scans(&mut rig).is_empty(), "twenty searches are not worth a merge");
+    assert!(work_for_scans(&mut rig).is_empty(), "a merge for only twenty searches");
     let whole = rig.tree.bytes();
     seek(&rig, 5000, 1000);
     let done = work_for_scans(&mut rig);
@@ -54,9 +54,12 @@ fn only_the_leaf_that_scans_paid_for_is_merged() {
         "{done:?}"
     );
     let rewritten = rig.trunk.written().scan_compacted_bytes;
-    assert!(rewritten > 0 && rewritten < whole / 2, "{rewritten} of {whole}: only the leaf that was scanned, {done:?}");
+    assert!(
+        rewritten > 0 && rewritten < whole / 2,
+        "{rewritten} of {whole} bytes rewritten, but only one leaf was scanned: {done:?}"
+    );
     seek(&rig, 50_000, 1000);
-    assert!(work_for_scans(&mut rig).is_empty(), "one run costs scans nothing");
+    assert!(work_for_scans(&mut rig).is_empty(), "work for scans on a single run");
     rig.check_reads(&mut Random(8), 100);
 }
 
@@ -69,7 +72,7 @@ fn scans_size_their_first_read_by_earlier_scans() {
     rig.incorporate(writes.collect());
     rig.work();
     let scan = |steps: usize, at: u64| {
-        // Each begins with nothing cached but the index pages.
+        // Each scan starts with only the index pages in the cache.
         for branch in rig.tree.branches() {
             rig.context.cache.remove_file(branch.meta().file);
         }
@@ -83,8 +86,8 @@ fn scans_size_their_first_read_by_earlier_scans() {
     };
     let first = scan(60, 1900);
     let later: u64 = (0..40).map(|at| scan(60, 100 + at * 450)).skip(30).sum();
-    assert!(first >= 1, "the first scan has no estimate");
-    assert!(later <= 3, "{later} more reads in ten scans: except at the end of a file the first read has everything");
+    assert!(first >= 1, "the first scan read everything at once although it had no estimate");
+    assert!(later <= 3, "{later} more reads in ten scans: only a scan at the end of a file needs a second read");
 }
 
 /// Merges cost no more than scans have paid before, however often new runs come.
@@ -101,8 +104,8 @@ fn merges_for_scans_cost_no_more_than_the_scans() {
         rig.incorporate(writes);
         rig.work();
     }
-    // By `tree/scan_cost.rs` a search in n runs pays for n - 1 times 250 bytes, and for disk reads. Here there are
-    // none.
+    // By `tree/scan_cost.rs` a search in n runs pays for n - 1 times 250 bytes, and for disk reads. There are no
+    // disk reads here.
     let (rewritten, runs_max) = (rig.trunk.written().scan_compacted_bytes, 24);
     assert!(rewritten > 0 && rewritten < seeks * runs_max * 250, "{rewritten} bytes for {seeks} searches");
     rig.check_reads(&mut Random(9), 100);

@@ -14,7 +14,7 @@ const BRANCH_BYTES: u64 = 64 << 10;
 const ENTRIES_PER_BRANCH: u64 = BRANCH_BYTES / 105;
 const KEYS: u64 = 12 * ENTRIES_PER_BRANCH;
 
-/// Writes a Memtable's entries with keys out of a range, and does all work.
+/// Writes the entries of one Memtable with random keys from a range, and does all work.
 fn write(rig: &mut Rig, random: &mut Random, keys: std::ops::Range<u64>) {
     let width = keys.end - keys.start;
     let write = |_| -> Write { (number_key(keys.start + random.next() % width), Some(vec![random.next() as u8; 100])) };
@@ -39,8 +39,11 @@ fn merges_measure_the_garbage_of_a_tree() {
     let mut newer = 0;
     rig.tree.visit(&mut |node| newer += newer_data::newer(node).bytes);
     let known = rig.tree.garbage();
-    assert!(newer > all / 8 && known < all / 20, "a load has next to none: {known} of {newer} newer of {all} bytes");
-    // A small part of it is overwritten again and again. That says nothing about the rest.
+    assert!(
+        newer > all / 8 && known < all / 20,
+        "a load overwrites almost nothing, but {known} bytes are estimated: {newer} newer, {all} in all"
+    );
+    // A small part of it is overwritten again and again. That is no information about the rest.
     for _ in 0..60 {
         write(&mut rig, &mut random, 0..KEYS);
     }
@@ -61,7 +64,7 @@ fn garbage_of_uniform_overwrites_is_estimated_well() {
         let entries = rig.tree.root().totals.entries;
         real += rig.tree.bytes() * (entries - rig.expected(u64::MAX).len() as u64) / entries;
     }
-    assert!(known * 3 > real * 2 && known * 2 < real * 3, "{known} bytes estimated, {real} in fact");
+    assert!(known * 3 > real * 2 && known * 2 < real * 3, "{known} bytes estimated, {real} measured");
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn the_leaf_with_the_densest_updates_is_sampled_first() {
     for _ in 0..40 {
         write(&mut rig, &mut random, 0..u64::MAX);
     }
-    // Enough for all leaves to be sampled, most of it for those of the upper half.
+    // Enough data that all leaves are to be sampled, with most of it for those of the upper half.
     for _ in 0..10 {
         let half = random.below(4) == 0;
         let keys = if half { 0..u64::MAX / 2 } else { u64::MAX / 2..u64::MAX };
@@ -80,7 +83,7 @@ fn the_leaf_with_the_densest_updates_is_sampled_first() {
         };
         let writes = (0..ENTRIES_PER_BRANCH).map(write).collect();
         rig.incorporate(writes);
-        // Only references move.
+        // Flushes move only references.
         while let Some(job) =
             rig.trunk.pick(&rig.tree, &rig.retention()).filter(|job| matches!(job.choice, Choice::Flush(..)))
         {
@@ -142,7 +145,7 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     for _ in 0..20 {
         write(&mut rig, &mut random, 0..KEYS);
     }
-    // Memtables are incorporated and flushed, and there is time for nothing else.
+    // Memtables are incorporated and flushed, and no other work is done.
     for _ in 0..60 {
         let writes = (0..ENTRIES_PER_BRANCH).map(|_| (number_key(random.next() % KEYS), Some(vec![6; 100])));
         rig.incorporate(writes.collect());
@@ -173,7 +176,7 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     let maps = count(|choice| matches!(choice, Choice::BuildMaplet(..)));
     let samples = count(|choice| matches!(choice, Choice::SampleLeaf(_)));
     assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
-    assert!(samples > 0 && order.len() > last + 1, "{samples} sampled first, {} choices", order.len());
+    assert!(samples > 0 && order.len() > last + 1, "{samples} sampled, {} choices", order.len());
 }
 
 /// Puts values of `bytes` under every number up to `count`, or deletes the numbers, a Memtable at a time, and does all
@@ -257,7 +260,7 @@ fn data_that_only_a_snapshot_needs_is_freed_with_it() {
     rig.work();
     let now = rig.tree.bytes();
     assert!(now < full * 3 / 2, "{full} bytes became {held} under a snapshot and {now} after it");
-    // Snapshots that were not there when it was sampled do not matter.
+    // Snapshots that did not exist when the leaf was sampled do not matter.
     rig.pins.insert(rig.last);
     assert!(rig.work().is_empty());
 }

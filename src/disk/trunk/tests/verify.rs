@@ -76,19 +76,19 @@ fn a_range_delete_on_the_wrong_side_of_a_version_is_found() {
         (vec![merge()], vec![hide(), put(30, 1)], "in a newer run than the newer range delete"),
         (vec![hide(), put(30, 1)], vec![merge()], "in an older run than the older range delete"),
     ] {
-        let said = format!("{first:?}, then {second:?}");
+        let case = format!("{first:?}, then {second:?}");
         let (found, reads_the_same) = swapped(first, second);
-        assert!(!reads_the_same, "{said}");
-        assert!(found.len() == 1 && found[0].contains(wanted) && found[0].contains(".branch"), "{said}: {found:?}");
+        assert!(!reads_the_same, "{case}");
+        assert!(found.len() == 1 && found[0].contains(wanted) && found[0].contains(".branch"), "{case}: {found:?}");
     }
-    // Where gets answer the same, and for any order of two range deletes, there is nothing to find.
+    // If gets still give the same answers, as for two range deletes in either order, there is nothing to report.
     for second in [vec![hide(), put(30, 1)], vec![put(20, 1)]] {
         assert_eq!(swapped(vec![hide(), put(40, 1)], second), (vec![], true));
     }
 }
 
-/// A merge for two children, of which one got the older part before, makes a file with older numbers than a bundle
-/// below. Only its entries show that it is in order.
+/// A merge for two children, one of which already got the older part, makes a file with older numbers than a bundle
+/// below it. This is valid, which only the entries show.
 #[test]
 fn numbers_that_overlap_are_no_damage_where_versions_are_in_order() {
     let (mut rig, mut random) = (Rig::new(small_options(16 << 10)), Random(5));
@@ -102,7 +102,7 @@ fn numbers_that_overlap_are_no_damage_where_versions_are_in_order() {
 }
 
 #[test]
-fn a_bundle_of_two_runs_that_is_called_one_is_found() {
+fn a_bundle_of_two_runs_that_is_marked_as_one_is_found() {
     let mut rig = Rig::new(small_options(1 << 20));
     rig.incorporate(writes(0..100, 1));
     rig.incorporate(writes(0..100, 2));
@@ -113,7 +113,7 @@ fn a_bundle_of_two_runs_that_is_called_one_is_found() {
     assert!(found.len() == 1 && found[0].contains("compacted: false"), "{found:?}");
 }
 
-/// *Otherwise:* a file is stored and counted that no read can use.
+/// Such a file is stored and counted, but no read can use it.
 #[test]
 fn a_reference_to_a_file_without_keys_there_is_found() {
     let mut rig = Rig::new(small_options(1 << 20));
@@ -132,7 +132,7 @@ fn a_reference_to_a_file_without_keys_there_is_found() {
 }
 
 #[test]
-fn a_tree_that_is_not_the_manifests_is_found() {
+fn a_tree_that_differs_from_the_manifest_is_found() {
     let mut rig = Rig::new(small_options(1 << 20));
     rig.incorporate(writes(0..100, 1));
     let (old, state) = (rig.tree.clone(), rig.state.clone());
@@ -144,7 +144,8 @@ fn a_tree_that_is_not_the_manifests_is_found() {
     assert!(check_nodes(&rig.tree, &state).is_err());
 }
 
-/// A tree with one more root, as no draft makes it: it has the bundles of the old root, and none of them is active.
+/// A tree with one more root, as no draft makes it: the new root has the bundles of the old one, and none of them is
+/// active.
 pub fn inconsistent(tree: &Tree) -> Arc<Tree> {
     let (old, lower) = (tree.root(), Key::from([]));
     let node = Node {
@@ -197,7 +198,7 @@ fn found_of_maplet(change: impl FnOnce(&mut MapletMeta)) -> Vec<String> {
     found
 }
 
-/// *Otherwise:* a maplet is stored and opened that no read can use.
+/// Such a maplet is stored and opened, but no read can use it.
 #[test]
 fn a_maplet_that_serves_no_slot_is_found() {
     // It is no damage if some of its branches are gone. (No file has number 0.)
@@ -217,7 +218,7 @@ fn a_maplet_that_serves_no_slot_is_found() {
     }
 }
 
-/// *Otherwise:* a read looks for a key in only one of them.
+/// A read would look for a key in only one of them.
 #[test]
 fn a_column_of_two_runs_is_found() {
     let found = found_of_maplet(|maplet| {

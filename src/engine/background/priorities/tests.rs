@@ -14,7 +14,7 @@ fn small_store() -> DeterministicDb {
     DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap()
 }
 
-/// Once, a job ended between a worker's look at the tree and its claim. The worker then merged bundles that were merged
+/// A job ended between a worker's look at the tree and its claim. The worker then merged bundles that were merged
 /// already, an assertion stopped it, and the store became read-only.
 #[test]
 fn a_choice_from_an_outdated_tree_is_repeated() {
@@ -36,8 +36,8 @@ fn a_choice_from_an_outdated_tree_is_repeated() {
     assert_eq!(looks.get(), 2, "the choice from the outdated tree was not repeated");
 }
 
-/// On a full disk an incorporation found no space, and a merge that frees space runs. *Otherwise:* the worker for
-/// memory retries the incorporation beside the merge, and takes the space that the merge needs.
+/// On a full disk an incorporation found no space and waits while a merge that frees space runs. *Otherwise:* the
+/// worker for memory retries the incorporation concurrently with the merge, and takes the space that the merge needs.
 #[test]
 fn an_incorporation_waits_for_the_merge_that_frees_space() {
     let db = small_store();

@@ -1,4 +1,4 @@
-//! Tests of two generations that are incorporated side by side.
+//! Tests of two generations that are incorporated concurrently.
 
 use super::*;
 use crate::db::DeterministicDb;

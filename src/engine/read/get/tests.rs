@@ -47,7 +47,7 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     db
 }
 
-/// Deletes [start, end) with the number of a write made for this.
+/// Deletes [start, end) with the sequence number of a write made for this purpose.
 fn delete_range(db: &Db, start: &str, end: &str) {
     db.put("~", "").unwrap();
     let encoded = |text: &str| key::encoded(crate::util::KeyspaceId::DEFAULT, text.as_bytes());
@@ -126,7 +126,7 @@ fn range_tombstones_hide_values_in_the_item_cache() {
 }
 
 /// A snapshot skips the newer version in a Memtable that is being incorporated and finds the older one in the tree.
-/// Once, the item cache took that version for the newest, after the incorporation had invalidated the key.
+/// Regression test: the item cache took that version for the newest, after the incorporation had invalidated the key.
 #[test]
 fn an_old_version_is_not_added_to_the_item_cache() {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));

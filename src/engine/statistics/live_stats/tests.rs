@@ -134,7 +134,10 @@ fn statistics_are_written_about_once_a_second_and_only_if_changed() {
     let older = Stats { oldest_snapshot: Some(SECOND), ..full() };
     publisher.publish(&disk, older.clone(), NOON + SECOND, (SECOND * 7, SECOND));
     assert_eq!(written(), Some((NOON.as_millis() as u64, full())));
-    assert!(!publisher.is_due(SECOND * 106) && publisher.is_due(SECOND * 107), "a hundredth of the time at most");
+    assert!(
+        !publisher.is_due(SECOND * 106) && publisher.is_due(SECOND * 107),
+        "writing must take at most a hundredth of the time"
+    );
     let failed = Stats { failure: None, ..older };
     publisher.publish(&disk, failed.clone(), NOON + SECOND, (SECOND * 107, Duration::ZERO));
     assert_eq!(written(), Some(((NOON + SECOND).as_millis() as u64, failed)));

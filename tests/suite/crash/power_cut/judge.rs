@@ -1,10 +1,10 @@
-//! Checks a store after a power cut against the ledger: promise 5.
+//! Checks a store after a power cut against the ledger (promise 5).
 //!
-//! 1. For each writer the store holds the state after exactly a prefix of its writes, batches whole.
+//! 1. For each writer the store holds exactly a prefix of its writes, and no batch in part.
 //! 2. The prefix has every write that was reported as durable.
-//! 3. All writers share one prefix of the sequence order. Sequence numbers follow time: a write must not survive if it began after
-//!    a lost write had returned, or if its writer had read a lost write. The common key, which all writers write, has the value of
-//!    a write that returned after every surviving write of that key had begun.
+//! 3. All writers share one prefix of the sequence order. Sequence numbers follow time: a write must not survive if it
+//!    began after a lost write had returned, or if its writer had read a lost write. The common key, which all writers
+//!    write, has the value of a write that returned after every surviving write of that key had begun.
 
 use super::ledger::{Ledger, WRITERS, unpack};
 use super::writer::{COMMON, Write, decode_common};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What the store must hold before the round's writes.
+/// The contents that the store must have before the round's writes.
 #[derive(Default)]
 pub struct Judge {
     seed: u64,
@@ -24,12 +24,12 @@ pub struct Judge {
     common: Option<(usize, u64)>,
 }
 
-/// The figures of a round, for the totals.
+/// The counts of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verdict {
     /// Writes that had returned.
     pub acknowledged: u64,
-    /// Of them, those that were lost.
+    /// The lost writes among them.
     pub lost: u64,
 }
 
@@ -38,8 +38,8 @@ impl Judge {
         Self { seed, ..Self::default() }
     }
 
-    /// Panics if something is wrong; otherwise the contents of the store are the base of the next round. With `kept_all` every write
-    /// that returned must be there.
+    /// Panics if a rule is broken. Otherwise the contents of the store become the base of the next round. With
+    /// `kept_all` every write that returned must be there.
     pub fn judge(&mut self, db: &Db, ledger: &Ledger, kept_all: bool) -> Verdict {
         let mut found: Model = db.iter().unwrap().map(|pair| pair.unwrap()).collect();
         let common = found.remove(COMMON).map(|value| decode_common(&value).unwrap());
@@ -51,14 +51,14 @@ impl Judge {
                 self.prefix(ledger, writer, &of_writer)
             })
             .collect();
-        assert!(found.is_empty(), "keys that nobody wrote: {:?}", found.keys());
+        assert!(found.is_empty(), "keys that no writer wrote: {:?}", found.keys());
         for (writer, kept) in kept.iter().enumerate() {
             let (synced, acknowledged) = (ledger.synced(writer), ledger.acknowledged(writer));
             let acknowledged = acknowledged.load(Ordering::Acquire);
             let promised = if kept_all { acknowledged } else { synced.load(Ordering::Acquire) };
             assert!(
                 *kept.end() >= promised,
-                "writer {writer}: holds its writes up to {kept:?}, promised were {promised}"
+                "writer {writer}: the store holds its writes up to {kept:?}, {promised} were promised"
             );
             verdict.acknowledged += acknowledged - ledger.before(writer).load(Ordering::Acquire);
             verdict.lost += acknowledged.saturating_sub(*kept.end());
@@ -69,8 +69,8 @@ impl Judge {
         verdict
     }
 
-    /// How many of a writer's writes the store holds. There are several answers if the last writes change nothing (such as the
-    /// delete of an absent key). Leaves the model in that state.
+    /// How many of a writer's writes the store holds. There are several answers if the last writes change nothing (such
+    /// as the delete of an absent key). Leaves the model in that state.
     fn prefix(&mut self, ledger: &Ledger, writer: usize, found: &Model) -> RangeInclusive<u64> {
         let model = &mut self.models[writer];
         let wanted = found.iter().fold(0, |sum, pair| sum ^ hash(pair));
@@ -109,7 +109,7 @@ impl Judge {
 
     fn check_common(&self, ledger: &Ledger, kept: &[RangeInclusive<u64>], found: Option<(usize, u64)>) {
         let before = |writer: usize| ledger.before(writer).load(Ordering::Acquire);
-        // For each writer, the newest write of the round to the common key that certainly survived.
+        // For each writer, its newest write of the round to the common key that certainly survived.
         let mut newest = (0..WRITERS).filter_map(|writer| {
             let mut counts = (before(writer) + 1..=*kept[writer].start()).rev();
             Some((writer, counts.find(|count| Write::new(self.seed, writer, *count).is_common())?))
@@ -121,11 +121,13 @@ impl Judge {
         if count <= before(by) {
             assert!(self.common == found, "the common key has an old value: {found:?} instead of {:?}", self.common);
             if let Some((writer, newest)) = newest.next() {
-                panic!("the common key has {found:?} of an earlier round, but write {newest} of {writer} survived");
+                panic!(
+                    "the common key has {found:?} of an earlier round, but write {newest} of writer {writer} survived"
+                );
             }
             return;
         }
-        assert!(count <= *kept[by].end(), "the common key has {found:?}, but {by} has only {:?}", kept[by]);
+        assert!(count <= *kept[by].end(), "the common key has {found:?}, but only {:?} survived", kept[by]);
         let ended = ledger.ended(by, count).load(Ordering::Acquire);
         for (writer, newest) in newest {
             let started = ledger.started(writer, newest).load(Ordering::Acquire);
@@ -137,7 +139,7 @@ impl Judge {
     }
 }
 
-/// Point 3 of the module, without the common key.
+/// Point 3 of the module documentation, without the common key.
 fn check_order(ledger: &Ledger, kept: &[RangeInclusive<u64>]) {
     let newest = (0..WRITERS)
         .filter(|writer| *kept[*writer].start() > ledger.before(*writer).load(Ordering::Acquire))
@@ -172,7 +174,7 @@ fn hash(pair: (&Vec<u8>, &Vec<u8>)) -> u64 {
     hasher.finish()
 }
 
-/// Applies an operation; returns the change of the sum of hashes.
+/// Applies an operation. Returns the change of the combined hash.
 fn change(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) -> u64 {
     let old = match &value {
         Some(value) => model.insert(key.clone(), value.clone()),

@@ -1,5 +1,5 @@
-//! Records what the writers of a child process did and when, in memory that outlives the process. All writers use one clock: a write
-//! that ended before another began has the smaller sequence number.
+//! Records what the writers of a child process did and when, in memory that outlives the process. All writers use one
+//! clock: a write that ended before another began has the smaller sequence number.
 
 use crate::support::shared::Shared;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub mod stage {
     pub const OPEN: u64 = 2;
 }
 
-/// See the module.
+/// The record of the writers, in shared memory.
 pub struct Ledger {
     shared: Shared,
 }
@@ -35,7 +35,7 @@ impl Ledger {
         Self { shared: Shared::open(directory) }
     }
 
-    /// A time later than all before; never 0.
+    /// A time later than all earlier ones; never 0.
     pub fn tick(&self) -> u64 {
         self.shared.word(CLOCK).fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -79,7 +79,7 @@ impl Ledger {
         self.of_record(writer, count, 1)
     }
 
-    /// The write (writer, count) that the writer read from the common key just before, packed.
+    /// The write, packed, whose value the writer read from the common key just before.
     pub fn observed(&self, writer: usize, count: u64) -> &AtomicU64 {
         self.of_record(writer, count, 2)
     }
@@ -117,7 +117,7 @@ impl Ledger {
     }
 }
 
-/// A write in one word; 0 is no write.
+/// A write (writer and count) in one word. 0 stands for no write.
 pub fn pack(writer: usize, count: u64) -> u64 {
     (writer as u64) << 48 | count
 }

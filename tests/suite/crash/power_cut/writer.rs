@@ -1,4 +1,5 @@
-//! The child process of the power cuts: writes with several threads, opens and closes, or calls `flush`, until its power is cut.
+//! The child process of the power-cut tests: it writes with several threads, opens and closes, or calls `flush`, until
+//! its power is cut.
 
 use super::ledger::{Ledger, WRITERS, WRITES_MAX, pack, stage, unpack};
 use crate::support::{Random, setting};
@@ -18,9 +19,9 @@ const KEYS: u64 = 200;
 pub enum Mode {
     /// Writes, and the background work that they cause.
     Load,
-    /// One call of `flush` after another, beside the writes.
+    /// One call of `flush` after another, concurrent with the writes.
     Flush,
-    /// A budget so small that most of the work is compaction.
+    /// A memory budget so small that most of the work is compaction.
     Compaction,
     /// Opening and closing: recovery after recovery.
     Opening,
@@ -49,7 +50,7 @@ impl Mode {
     }
 }
 
-/// What write `count` of a writer does; the same in child and parent.
+/// The operations of write `count` of a writer; the same in child and parent.
 pub struct Write {
     pub operations: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub durability: Durability,
@@ -83,12 +84,12 @@ impl Write {
     }
 }
 
-/// The write that the common key's value names.
+/// The write (writer and count) that a value of the common key encodes.
 pub fn decode_common(value: &[u8]) -> Option<(usize, u64)> {
     unpack(u64::from_le_bytes(value.try_into().unwrap()))
 }
 
-/// Runs the child. An error ends it early: its power may be cut at any moment.
+/// Runs the child. An error ends it early, because its power may be cut at any moment.
 pub fn run(directory: &Path, store: &Path) {
     let mode = Mode::named(&std::env::var(MODE).unwrap());
     let ledger = Ledger::open(directory);

@@ -1,5 +1,6 @@
-//! A disk that damages data under a running store: bits flip in transit and at rest, reads and writes go to the wrong place, writes
-//! are lost. Every answer is either right or an error that names the file; never a wrong answer, never a panic.
+//! A disk that damages data under a running store: bits flip in transit and at rest, reads and writes go to the wrong
+//! place, writes are lost. Every answer is either right or an error that names the file; never a wrong answer, never a
+//! panic.
 
 use super::death::options;
 use super::promise::{Contents, Promise};
@@ -14,12 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const RUN: &str = "fill 1; fill 2; batch 4; large 7; fill 3; flush; fill 1; delete 2; fill 5; large 8; work; fill 6; flush; put 2; \
                    fill 4; fill 9; compact; batch 1; fill 0; large 7; delete 8; flush; fill 3; work; compact; put 5";
 
-/// The same of a tree of several levels.
+/// The same for a tree of several levels.
 const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; large 7; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; \
                              fill 17; fill 22; fill 27; fill 32; fill 37; work; work; compact; batch 4; clear 0; clear 16; fill 2; \
                              flush; work; work; fill 37; large 8; compact-range 5; work; compact; delete 8; put 5";
 
-/// How often damage was noticed.
+/// How often operations failed and succeeded.
 #[derive(Debug, Default)]
 struct Noticed {
     errors: u64,
@@ -28,7 +29,8 @@ struct Noticed {
     on_trees: u64,
 }
 
-/// Damage may cause an error that names the place, and a store that found damage may take no more writes.
+/// Damage may cause an error that names the file, and a store that found damage may refuse writes. Any other error
+/// fails the test.
 fn judge<T>(done: alluvium::Result<T>, noticed: &mut Noticed) -> Result<Option<T>, String> {
     match done {
         Ok(answer) => {
@@ -75,10 +77,10 @@ fn check_reads(db: &DeterministicDb, wanted: &Contents, noticed: &mut Noticed) -
     Ok(())
 }
 
-/// Does the run on a disk with this fault, which begins after the opening; then reopens the store, if possible.
+/// Executes the run on a disk with this fault, which starts after the opening. Then reopens the store, if possible.
 fn run(fault: &str, tree: Tree, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
     let disk = SimulatedStorage::new(seed);
-    let Ok(db) = open(&disk, options(), tree) else { return Err("a sound disk".into()) };
+    let Ok(db) = open(&disk, options(), tree) else { return Err("cannot open without faults".into()) };
     disk.inject(fault);
     let mut promise = Promise::default();
     let steps = if tree == Tree::Usual { RUN } else { RUN_ON_A_TREE };

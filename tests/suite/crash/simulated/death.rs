@@ -1,24 +1,26 @@
-//! The ways in which a store can die, and what must survive each.
+//! The ways in which a store can die, and the data that must survive each.
 
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{LogMemory, Options};
 use std::fmt;
 use std::time::Duration;
 
-/// See the module.
+/// A way to die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// The process; the machine goes on. Nothing acknowledged may be gone.
+    /// The process dies, and the machine keeps running. Nothing acknowledged may be lost.
     Kill,
-    /// The process, and the next opener does not know the life: nothing is gone, but it must apply the rule of power loss.
+    /// The process dies, and the next opener cannot determine the life. Nothing is lost, but the opener must treat the
+    /// log as after a power loss.
     KillUnknown,
-    /// The process, and the next opener asks for a cut.
+    /// The process dies, and the next opener sets `force_cut`.
     KillForced,
-    /// The process, and the file system is cleanly unmounted and mounted again: everything is there, in another life.
+    /// The process dies, and the file system is cleanly unmounted and mounted again: everything is there, in another
+    /// life.
     Remount,
-    /// The machine, with this seed. Everything synced is there, and a prefix of the rest.
+    /// The machine loses power, with this seed. Everything synced is there, and a prefix of the rest.
     PowerCut(u64),
-    /// The file system under the process, within one boot: the data is lost as with the machine.
+    /// The file system dies under the process, within one boot. The data is lost as in a power cut.
     MountLost(u64),
 }
 
@@ -37,12 +39,12 @@ impl Death {
         }
     }
 
-    /// Whether what was only acknowledged may be gone.
+    /// Whether writes that were acknowledged but not synced may be lost.
     pub fn loses_unsynced(self) -> bool {
         matches!(self, Self::PowerCut(_) | Self::MountLost(_))
     }
 
-    /// How to open after it.
+    /// The options of the next opening.
     pub fn options(self, maplets: bool) -> Options {
         Options { force_cut: self == Self::KillForced, maplets, ..options() }
     }
@@ -52,7 +54,7 @@ impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kill => f.write_str("a kill"),
-            Self::KillUnknown => f.write_str("a kill after which the life cannot be told"),
+            Self::KillUnknown => f.write_str("a kill after which the life is unknown"),
             Self::KillForced => f.write_str("a kill and a forced cut"),
             Self::Remount => f.write_str("a kill and a remount"),
             Self::PowerCut(seed) => write!(f, "power cut {seed}"),
@@ -61,7 +63,7 @@ impl fmt::Display for Death {
     }
 }
 
-/// Passes only where a run lets it pass: an operation of the disk takes microseconds.
+/// So long that it passes only where a run lets it pass: an operation of the disk takes microseconds.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(100);
 
 /// The options of every store of these tests: only the run syncs.
@@ -70,7 +72,7 @@ pub fn options() -> Options {
         memory_budget: Some(256 << 10),
         background_threads: Some(1),
         sync_interval: Some(SYNC_INTERVAL),
-        // The disk decides (`set_memory_outlives`).
+        // The simulated disk decides (`set_memory_outlives`).
         log_memory: LogMemory::Auto,
         ..Options::default()
     }

@@ -1,8 +1,8 @@
-//! Tries every death of a run: before each of its I/O operations the store dies, is recovered and checked, and works on. It dies
-//! during its recovery, too.
+//! Tries every death of a run: before each of its I/O operations the store dies, is recovered and checked, and gets
+//! further writes. It also dies during its recovery.
 //!
-//! A run is done once, on a disk that records an image before every operation; then each image dies in several ways. A seed
-//! reproduces the run, the choices and the failure.
+//! A run is executed once, on a disk that records an image before every operation. Then the store dies in several ways
+//! at each image. A seed reproduces the run, the choices and the failure.
 
 use super::death::Death;
 use super::promise::Promise;
@@ -14,20 +14,20 @@ use alluvium::storage::simulated::{CrashPoint, SimulatedStorage};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How much is tried. In "one in so many", `1` means always.
+/// How much is tried. Of a count that means "one in n", 1 means all.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// One in so many crash points is tried.
+    /// One in n crash points is tried.
     pub points: u64,
-    /// Power cuts at each crash point, beside a kill.
+    /// The number of power cuts at each crash point, in addition to a kill.
     pub cuts: u64,
-    /// One in so many crash points also dies in the rarer ways.
+    /// At one in n crash points the store also dies in the rarer ways.
     pub rare_deaths: u64,
-    /// One in so many recoveries is itself a run: the store dies again before each of its operations.
+    /// One in n recoveries is itself a run: the store dies again before each of its operations.
     pub during_recovery: u64,
     /// How deep recoveries are nested.
     pub depth: u32,
-    /// One in so many recovered stores works on and dies again.
+    /// One in n recovered stores gets more writes and dies again.
     pub go_on: u64,
     /// Faults of the disk during the run, such as the kernel's own writeback.
     pub faults: &'static str,
@@ -41,10 +41,10 @@ pub struct Plan {
     pub spared: usize,
 }
 
-/// What was done.
+/// How much was tried.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// States before which the store died.
+    /// Crash points tried.
     pub points: u64,
     /// Recoveries checked.
     pub recoveries: u64,
@@ -101,7 +101,7 @@ struct Explorer<'a> {
     plan: &'a Plan,
     random: Random,
     tally: Tally,
-    /// The place in the run, for a failure.
+    /// The place in the run, for the message of a failure.
     trail: Vec<String>,
 }
 
@@ -175,7 +175,7 @@ impl Explorer<'_> {
             disk.record_crashes();
         }
         let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
-            .map_err(|error| format!("it does not open: {error}"))?;
+            .map_err(|error| format!("the store does not open: {error}"))?;
         self.tally.grown += u64::from(Grown::of(&db).height > 0);
         let found = contents(&db)?;
         promise.prefix(&found, promise.acknowledged)?;
@@ -194,7 +194,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// What was recovered is durable, new writes have the usual promises, and what was cut does not come back.
+    /// Recovered writes are durable, new writes have the usual promises, and cut writes do not come back.
     fn go_on(
         &mut self,
         disk: SimulatedStorage,
@@ -226,7 +226,7 @@ impl Explorer<'_> {
         drop(db);
         let at_least = if death.loses_unsynced() { promise.synced } else { promise.acknowledged };
         let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
-            .map_err(|error| format!("it does not open: {error}"))?;
+            .map_err(|error| format!("the store does not open: {error}"))?;
         promise.prefix(&contents(&db)?, at_least)?;
         db.verify().map_err(|error| format!("verify: {error}"))?;
         self.trail.truncate(self.trail.len() - 2);

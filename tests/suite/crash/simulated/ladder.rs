@@ -1,9 +1,10 @@
-//! The error ladder: operation N of a run fails, once or for ever, for every N, in every way. The run continues as far as the store
-//! allows. Then the store is reopened in the same life, and after a power cut.
+//! The error ladder: operation N of a run fails, once or for ever, for every N, in every way. The run continues as far
+//! as the store allows. Then the store is reopened in the same life, and after a power cut.
 //!
-//! Whatever fails, there is no panic, no hang and no wrong answer. Either the store works on correctly, or it takes no more writes and
-//! every later error and the statistics name the reason. At the next opening in the same life every acknowledged write is there. After
-//! a power cut, or after a failed sync that the store could not repair, every synced write is there.
+//! Whatever fails, there is no panic, no hang and no wrong answer. Either the store continues to work correctly, or it
+//! refuses writes and every later error and the statistics give the reason. At the next opening in the same life every
+//! acknowledged write is there. After a power cut, or after a failed sync that the store could not repair, every synced
+//! write is there.
 
 use super::death::{SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
@@ -20,16 +21,16 @@ use std::time::Instant;
 const RUN: &str = "put 1; batch 2; sync; large 5; wait; fill 3; work; fill 4; put-sync 6; delete 1; flush; work; fill 7; large 5; fill 8; \
                    sync; fill 9; batch 4; compact; work; reopen; put 2; fill 3; flush; delete 5; put-sync 1; put 8";
 
-/// No run has so many operations; one that has more loops for ever.
+/// More operations than any run has: a run that reaches this number loops for ever.
 const OPERATIONS_MAX: u64 = 20_000;
 
-/// The same with a tree of several levels, which splits and joins leaves, merges, and reuses files.
+/// The same for a tree of several levels, which splits and joins leaves, merges, and reuses files.
 const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
                              fill 22; fill 27; sync; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; \
                              fill 39; compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush; work; compact; put-sync 6; \
                              reopen; fill 3; optimize 0; put 8";
 
-/// In every other million of seeds the log has shadow segments in shared memory.
+/// In every other million of seeds, the log has shadow segments in shared memory.
 const MEMORY: u64 = 1_000_000;
 /// From this seed on the store has a tree of several levels.
 const ON_A_TREE: u64 = 2 * MEMORY;
@@ -43,7 +44,7 @@ struct Climb {
     disk: SimulatedStorage,
     db: Option<DeterministicDb>,
     promise: Promise,
-    /// The reason that the store gave for taking no more writes.
+    /// The reason that the store gave for refusing writes.
     reason: Option<String>,
     tree: Tree,
 }
@@ -57,7 +58,7 @@ impl Climb {
             return Ok(db);
         }
         disk.clear_faults();
-        open(disk, options(), tree).map_err(|error| format!("it does not open once the fault is over: {error}"))
+        open(disk, options(), tree).map_err(|error| format!("the store does not open after the fault: {error}"))
     }
 
     fn apply(&mut self, step: Step, at: usize) -> Checked {
@@ -121,7 +122,8 @@ impl Climb {
         self.check_contents()
     }
 
-    /// The first error after which the store takes no writes gives the reason; later errors and the statistics give the same reason.
+    /// The first error after which the store refuses writes gives the reason. Later errors and the statistics give the
+    /// same reason.
     fn check_reason<T>(&mut self, done: &alluvium::Result<T>) -> Checked {
         match (done, &self.reason) {
             (Err(Error::ReadOnly { reason }), None) => self.reason = Some(reason.clone()),
@@ -142,7 +144,7 @@ impl Climb {
         Ok(())
     }
 
-    /// Reads may fail while the disk does; what they return is right.
+    /// Reads may fail while the disk fails, but what they return must be right.
     fn check_contents(&self) -> Checked {
         let Some(db) = &self.db else { return Ok(()) };
         match try_contents(db)? {
@@ -181,7 +183,7 @@ impl Climb {
     /// The end: a kill and a power cut, each followed by an opening without faults.
     fn end(mut self, seed: u64) -> Checked {
         if self.disk.is_dead() {
-            return Err("it goes round in circles".into());
+            return Err("the run loops for ever".into());
         }
         if let Some(db) = self.db.take() {
             // The drop closes the store and reports nothing.
@@ -219,18 +221,20 @@ fn check_opened(
     promise: &Promise,
     at_least: usize,
 ) -> Result<Contents, String> {
-    let db = open(disk, options(), tree).map_err(|error| format!("it does not open: {error}"))?;
+    let db = open(disk, options(), tree).map_err(|error| format!("the store does not open: {error}"))?;
     let found = contents(&db)?;
     promise.prefix(&found, at_least)?;
     db.verify().map_err(|error| format!("verify: {error}"))?;
-    db.put("key00", "goes on").and_then(|()| db.sync()).map_err(|error| format!("it takes no writes: {error}"))?;
-    db.delete("key00").map_err(|error| format!("it takes no writes: {error}"))?;
+    db.put("key00", "goes on")
+        .and_then(|()| db.sync())
+        .map_err(|error| format!("the store refuses writes: {error}"))?;
+    db.delete("key00").map_err(|error| format!("the store refuses writes: {error}"))?;
     match found.get("key00") {
         Some(value) => db.put("key00", value),
         None => Ok(()),
     }
     .and_then(|()| db.close())
-    .map_err(|error| format!("it takes no writes: {error}"))?;
+    .map_err(|error| format!("the store refuses writes: {error}"))?;
     Ok(found)
 }
 
@@ -243,7 +247,7 @@ fn try_contents(db: &DeterministicDb) -> Result<Option<Contents>, String> {
     }
 }
 
-/// Does the run under a fault and returns the number of operations. Records what the fault interrupted.
+/// Executes the run under a fault. Returns the number of operations of the disk. Records what the fault interrupted.
 fn climb(fault: &str, seed: u64, strikes: &mut Strikes) -> Result<u64, String> {
     let (disk, tree) = (SimulatedStorage::new(seed), tree_of(seed));
     disk.set_memory_outlives(!(seed / MEMORY).is_multiple_of(2));
@@ -284,16 +288,16 @@ fn every_operation_may_fail_once_or_for_ever() {
 fn every_operation_on_a_tree_may_fail() {
     let mut strikes = Strikes::default();
     fail_every_operation(ON_A_TREE, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
-    let Strikes { on_trees, in_splits, in_joins, in_merges, in_kept, .. } = strikes;
-    let least = [on_trees, in_splits, in_joins, in_merges, in_kept].into_iter().min().unwrap();
-    assert!(least > 5, "too few faults while the tree did something: {strikes:?}");
+    let Strikes { on_trees, in_splits, in_joins, in_merges, in_reuses, .. } = strikes;
+    let least = [on_trees, in_splits, in_joins, in_merges, in_reuses].into_iter().min().unwrap();
+    assert!(least > 5, "some kind of work on the tree had too few faults: {strikes:?}");
 }
 
-/// With seeds from the first on.
+/// Uses seeds from `first` on.
 fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
     let started = Instant::now();
-    let sound = |seed| climb("", seed, &mut Strikes::default()).unwrap();
-    let total = sound(first + 1).max(sound(first + MEMORY + 1));
+    let without_fault = |seed| climb("", seed, &mut Strikes::default()).unwrap();
+    let total = without_fault(first + 1).max(without_fault(first + MEMORY + 1));
     assert!(total > 100, "{total}");
     let (mut runs, mut failures) = (0, Vec::new());
     for nth in 1..=total {
@@ -309,7 +313,8 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
             if !(nth * 7 + at as u64).is_multiple_of(every) {
                 continue;
             }
-            // Alternates between the two places of the log, or tries both with each fault if all are asked for.
+            // Alternates between the log in files and in shared memory, or tries both with each fault if every fault is
+            // tried.
             for place in 0..2 {
                 if every == 1 || (nth / every + place).is_multiple_of(2) {
                     runs += 1;
@@ -319,7 +324,7 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
         }
     }
     println!("{total} operations, {runs} runs, {strikes:?}, {:.1} s", started.elapsed().as_secs_f64());
-    tell(runs, &failures);
+    assert_none_failed(runs, &failures);
 }
 
 /// The data that a failed sync drops depends on chance, so every sync fails with several seeds.
@@ -337,7 +342,7 @@ fn every_sync_may_fail() {
             }
         }
     }
-    tell(runs, &failures);
+    assert_none_failed(runs, &failures);
 }
 
 /// What is wrong with the run under a fault, including panics.
@@ -349,7 +354,7 @@ fn climb_caught(fault: &str, seed: u64, strikes: &mut Strikes) -> Option<String>
     done.err().map(|error| format!("{fault}, seed {seed}: {error}"))
 }
 
-fn tell(runs: u64, failures: &[String]) {
+fn assert_none_failed(runs: u64, failures: &[String]) {
     let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
     assert!(failures.is_empty(), "{} of {runs} runs failed:\n{shown}", failures.len());
 }

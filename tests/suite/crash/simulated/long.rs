@@ -6,8 +6,8 @@ use super::world::{Strikes, Tree};
 use crate::support::{Random, setting};
 use std::time::Instant;
 
-/// With every second seed the log has shadow segments in shared memory. The tree has maplets except with every third seed, and small
-/// nodes except with every fourth.
+/// With every second seed the log has shadow segments in shared memory. The tree has maplets except with every third
+/// seed, and small nodes except with every fourth.
 fn plan(points: u64, seed: u64) -> Plan {
     Plan {
         points,
@@ -25,7 +25,7 @@ fn plan(points: u64, seed: u64) -> Plan {
     }
 }
 
-/// A short list that still fails: leaves out operations, first halves and then smaller and smaller pieces.
+/// A short list that still fails. Leaves out operations: first halves of the list, then smaller and smaller pieces.
 pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Option<Failure> {
     let (mut steps, mut failure) = (steps.to_vec(), fails(steps)?);
     let mut piece = steps.len() / 2;
@@ -46,7 +46,7 @@ pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Opt
     Some(failure)
 }
 
-/// Does one run. A failure is shrunk with all crash points tried, and reported.
+/// Executes one run. A failing run is shrunk, with all crash points tried, and reported.
 fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
     match explore(steps, seed, &plan(points, seed)) {
         Ok(tally) => tally,
@@ -54,7 +54,7 @@ fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
             let fails = |steps: &[Step]| explore(steps, seed, &plan(1, seed)).err();
             match shrink(steps, &fails) {
                 Some(shrunk) => panic!("{first}\nshrunk to:\n{shrunk}"),
-                None => panic!("{first}\nit does not fail with every crash point tried"),
+                None => panic!("{first}\nthe run does not fail when every crash point is tried"),
             }
         }
     }
@@ -86,12 +86,12 @@ fn long_runs_survive_sampled_deaths() {
         // Reused files and rewritten live data are left to `small`: few crash points are tried here.
         let Strikes { in_splits, in_joins, in_merges, .. } = tally.deaths;
         let of_trees = [tally.grown, in_splits, in_joins, in_merges];
-        assert!(of_trees.iter().all(|count| *count > 0), "no store died while its tree did everything: {tally:?}");
+        assert!(of_trees.iter().all(|count| *count > 0), "a kind of work was never interrupted: {tally:?}");
     }
 }
 
-/// A disk that reports success for syncs of the log but does nothing breaks promise 5, whatever the store does. The harness must
-/// detect this and shrink the run to a few operations.
+/// A disk that reports success for syncs of the log but does nothing breaks promise 5, whatever the store does. The
+/// harness must detect this and shrink the run to a few operations.
 #[test]
 fn a_disk_that_ignores_syncs_is_detected_and_the_run_shrinks() {
     let plan = Plan {

@@ -1,7 +1,7 @@
-//! What a store has promised, and whether its contents keep the promise.
+//! The promises that a store has made, and whether its contents keep them.
 //!
-//! A run's writes are numbered; the store must hold the state after a prefix of them that is long enough. A write that failed
-//! may have happened or not; from the first time that a check sees which, it must stay so.
+//! A run's writes are numbered; the store must hold the state after a prefix of them that is long enough. A write that
+//! failed may have happened or not. Once a check has found out which, this must not change.
 
 use super::step::Changes;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// All pairs of a store.
 pub type Contents = BTreeMap<String, Vec<u8>>;
 
-/// See the module.
+/// The writes of a run, and which of them are acknowledged and synced.
 #[derive(Clone, Debug, Default)]
 pub struct Promise {
     /// What the store held before the first write, durably.
@@ -47,7 +47,7 @@ impl Promise {
         self.acknowledged = self.writes.len();
     }
 
-    /// The newest write failed and certainly did not happen.
+    /// The newest write failed and certainly had no effect.
     pub fn take_back(&mut self) {
         self.writes.pop();
     }
@@ -71,7 +71,7 @@ impl Promise {
         self
     }
 
-    /// What a running store must show, including the newest write if that has not returned yet.
+    /// The contents that a running store must have, including the newest write if it has not returned yet.
     pub fn contents(&self) -> Contents {
         let mut contents = self.base.clone();
         self.writes.iter().for_each(|write| apply(&mut contents, &write.changes));
@@ -123,7 +123,7 @@ impl Promise {
         keys.dedup();
         let differ = |key: &&&String| wanted.get(**key) != found.get(**key);
         let lines = keys.iter().filter(differ).map(|key| {
-            format!("{key} has {}, after all writes it would have {}", show(found.get(*key)), show(wanted.get(*key)))
+            format!("{key} has {}; after all writes it would have {}", show(found.get(*key)), show(wanted.get(*key)))
         });
         lines.collect::<Vec<_>>().join("; ")
     }

@@ -23,11 +23,12 @@ const ALPHABET: [Step; 8] = [
 const GROUNDS: [&[Step]; 2] =
     [&[], &[Step::Put(1), Step::Put(2), Step::Flush, Step::Batch(1), Step::Sync, Step::Put(0)]];
 
-/// Enough for some leaves.
+/// Enough data for several leaves.
 const FILLED: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
                       fill 22; fill 27; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; fill 39";
 
-/// Then makes trees with work to do: one that was only incorporated, and one whose leaves were emptied.
+/// After `FILLED`, each leaves a tree with work to do: one that was only incorporated, and one whose leaves were
+/// emptied.
 const TREES: [&str; 2] =
     ["put 3; put 33; delete 5; flush", "compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush"];
 
@@ -59,7 +60,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Tries the deaths of runs on every core; reports the first failure in the order of the list.
+/// Tries the deaths of runs on all cores. Reports the first failure in the order of the list.
 pub fn explore_all(runs: &[Vec<Step>], seed: u64, plan: &Plan) -> Tally {
     let (next, all) = (AtomicUsize::new(0), Mutex::new((Tally::default(), Vec::new())));
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -137,5 +138,5 @@ fn every_short_run_on_a_tree_survives_deaths() {
     }
     println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
     let least = tally.grown.min(tally.deaths.least());
-    assert!(least > 20, "too few deaths while the tree did something: {tally:?}");
+    assert!(least > 20, "too few deaths during some kind of work on the tree: {tally:?}");
 }

@@ -1,19 +1,20 @@
-//! The operations of a run. Plain data: a run is a list of operations, and the place in the list determines what each writes.
+//! The operations of a run. Plain data: a run is a list of operations, and the place in the list determines what each
+//! writes.
 
 use crate::support::Random;
 use std::fmt;
 
-/// How many keys there are.
+/// The number of keys.
 pub const KEYS: u8 = 40;
-/// The number of keys that are deleted at once, and that a range holds.
+/// The number of keys that `Clear` deletes, and of those in a range.
 const SOME: u8 = 8;
 
-/// What runs are drawn for.
+/// The kind of a random run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Few keys: every write meets older ones of its key everywhere.
+    /// Few keys, so that every part of the store has older versions of the written key.
     FewKeys,
-    /// Enough keys, and work, for a tree of small nodes.
+    /// Enough keys and background work for a tree of small nodes.
     Trees,
 }
 
@@ -30,18 +31,18 @@ pub enum Step {
     Delete(u8),
     /// Reads a key and puts it, in one update.
     Update(u8),
-    /// Puts a key and the next, deletes the third, atomically.
+    /// Puts a key and the next one and deletes the third, atomically.
     Batch(u8),
-    /// Reads a key, scans it and the keys behind it, then writes the same as a batch.
+    /// Reads a key, scans it and the keys after it, then writes the same as `Batch`.
     Transaction(u8),
-    /// Deletes a key and the keys behind it, atomically, so that leaves become empty.
+    /// Deletes a key and the keys after it, atomically, so that leaves become empty.
     Clear(u8),
     Sync,
     Flush,
     Compact,
-    /// Compacts the range of a key and the keys behind it.
+    /// Compacts the range of a key and the keys after it.
     CompactRange(u8),
-    /// Optimizes the same.
+    /// Optimizes that range.
     Optimize(u8),
     /// One task of background work.
     Work,
@@ -63,7 +64,7 @@ pub enum Step {
 pub type Changes = Vec<(String, Option<Vec<u8>>)>;
 
 impl Step {
-    /// What the operation writes as number `at` of a run; `None` if it is no write.
+    /// The changes of the operation as number `at` of a run; `None` if it is not a write.
     pub fn changes(self, at: usize) -> Option<Changes> {
         let put = |key: u8, length: usize| {
             let mut value = format!("{at}:").into_bytes();
@@ -81,7 +82,7 @@ impl Step {
         })
     }
 
-    /// A key and the keys behind it.
+    /// A key and the keys after it.
     pub fn range_from(key: u8) -> std::ops::Range<String> {
         let first = key % KEYS;
         format!("key{first:02}")..format!("key{:02}", first + SOME)
@@ -157,11 +158,11 @@ fn read_one(text: &str) -> Step {
         "snapshot" => Step::Snapshot,
         "kill" => Step::Kill,
         "power-cut" => Step::PowerCut(number),
-        _ => panic!("{text:?} is no operation of a run"),
+        _ => panic!("{text:?} is not an operation"),
     }
 }
 
-/// A run of so many operations, drawn from a seed.
+/// A random run of `length` operations.
 pub fn draw(random: &mut Random, length: usize, kind: Kind) -> Vec<Step> {
     let draw_one = match kind {
         Kind::FewKeys => draw_for_few_keys,

@@ -1,4 +1,4 @@
-//! A store that a run drives, with its promises so far.
+//! A store on which a run is executed, with its promises so far.
 
 use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
@@ -9,17 +9,17 @@ use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More background tasks than there ever are at a time.
+/// More background tasks than are ever due at a time.
 const WORK_MAX: usize = 200;
 /// At least the time that a store waits before it checks for space again.
 const FULL_DISK_LOOK: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// A store, its simulated disk and its promises.
 pub struct World {
     pub disk: SimulatedStorage,
     pub db: Option<DeterministicDb>,
     pub promise: Promise,
-    /// The faults of the disk in every life.
+    /// The faults of the disk, injected again after every death.
     faults: &'static str,
     maplets: bool,
     tree: Tree,
@@ -35,12 +35,12 @@ pub enum Tree {
     Small { fanout: usize },
 }
 
-/// The figures of a tree that show which work was done.
+/// The statistics of a tree that show which work was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Grown {
     pub height: u32,
     leaves: u64,
-    /// What merges have written since the opening, and which files they reused.
+    /// Bytes that merges have written since the opening, and bytes of files that they reused.
     merged_bytes: u64,
     reused_bytes: u64,
     /// Files whose live data was rewritten.
@@ -74,9 +74,9 @@ pub struct Strikes {
     /// In operations with a merge in a tree of more than one node.
     pub in_merges: u64,
     /// In operations in which a merge or a join reused files.
-    pub in_kept: u64,
+    pub in_reuses: u64,
     /// In operations in which live data was rewritten.
-    pub in_squeezes: u64,
+    pub in_live_rewrites: u64,
 }
 
 impl Strikes {
@@ -87,8 +87,8 @@ impl Strikes {
         note(before.leaves < after.leaves, &mut self.in_splits);
         note(before.leaves > after.leaves, &mut self.in_joins);
         note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.in_merges);
-        note(before.reused_bytes < after.reused_bytes, &mut self.in_kept);
-        note(before.live_rewrites < after.live_rewrites, &mut self.in_squeezes);
+        note(before.reused_bytes < after.reused_bytes, &mut self.in_reuses);
+        note(before.live_rewrites < after.live_rewrites, &mut self.in_live_rewrites);
     }
 
     pub fn add(&mut self, other: Self) {
@@ -96,18 +96,18 @@ impl Strikes {
         self.in_splits += other.in_splits;
         self.in_joins += other.in_joins;
         self.in_merges += other.in_merges;
-        self.in_kept += other.in_kept;
-        self.in_squeezes += other.in_squeezes;
+        self.in_reuses += other.in_reuses;
+        self.in_live_rewrites += other.in_live_rewrites;
     }
 
     /// The smallest of the counts.
     pub fn least(&self) -> u64 {
-        let Self { on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes } = *self;
-        [on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes].into_iter().min().unwrap_or(0)
+        let Self { on_trees, in_splits, in_joins, in_merges, in_reuses, in_live_rewrites } = *self;
+        [on_trees, in_splits, in_joins, in_merges, in_reuses, in_live_rewrites].into_iter().min().unwrap_or(0)
     }
 }
 
-/// Opens the store on a disk. If it uses maplets, it has many.
+/// Opens the store on a disk. If maplets are on, they are built for few runs already, so that there are many.
 pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
     DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;
@@ -125,7 +125,7 @@ pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::
 }
 
 impl World {
-    /// Opens a store that has promised this.
+    /// Opens a store that has made these promises.
     pub fn open(
         disk: SimulatedStorage,
         promise: Promise,
@@ -134,12 +134,12 @@ impl World {
     ) -> Result<Self, String> {
         disk.inject(faults);
         let db = open(&disk, Options { maplets, ..options() }, tree)
-            .map_err(|error| format!("it does not open: {error}"))?;
+            .map_err(|error| format!("the store does not open: {error}"))?;
         Ok(Self { disk, db: Some(db), promise, faults, maplets, tree, snapshots: Vec::new() })
     }
 
     pub fn db(&self) -> &DeterministicDb {
-        self.db.as_ref().expect("open between steps")
+        self.db.as_ref().expect("the store is open between steps")
     }
 
     /// The promise while the step runs: its write has begun.
@@ -154,7 +154,7 @@ impl World {
         during
     }
 
-    /// Does one operation; an error names the broken promise.
+    /// Executes one operation. An error names the broken promise.
     pub fn apply(&mut self, step: Step, at: usize) -> Result<(), String> {
         if let Some(changes) = step.changes(at) {
             self.promise.begin(changes.clone());
@@ -189,7 +189,7 @@ impl World {
                 self.check_snapshots()?;
                 self.snapshots.clear();
                 let closed = self.db.take().map_or(Ok(()), DeterministicDb::close);
-                closed.map_err(|error| format!("it does not close: {error}"))?;
+                closed.map_err(|error| format!("the store does not close: {error}"))?;
                 self.promise.sync();
                 return self.reopen(Death::Kill);
             }
@@ -234,8 +234,7 @@ impl World {
     fn reopen(&mut self, death: Death) -> Result<(), String> {
         let at_least = if death.loses_unsynced() { self.promise.synced } else { self.promise.acknowledged };
         let options = Options { maplets: self.maplets, ..options() };
-        let db =
-            open(&self.disk, options, self.tree).map_err(|error| format!("it does not open after {death}: {error}"))?;
+        let db = open(&self.disk, options, self.tree).map_err(|error| format!("cannot open after {death}: {error}"))?;
         let found = contents(&db)?;
         self.promise.prefix(&found, at_least).map_err(|error| format!("after {death} {error}"))?;
         self.db = Some(db);
@@ -256,7 +255,7 @@ impl World {
     fn check_snapshots(&self) -> Result<(), String> {
         for (snapshot, contents) in &self.snapshots {
             let pairs: Result<Vec<_>, _> = snapshot.iter().and_then(Iterator::collect);
-            let pairs = pairs.map_err(|error| format!("a snapshot does not read: {error}"))?;
+            let pairs = pairs.map_err(|error| format!("a scan of a snapshot failed: {error}"))?;
             let pairs = pairs.into_iter().map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value));
             if pairs.collect::<Contents>() != *contents {
                 return Err("a snapshot has changed".into());
@@ -276,7 +275,7 @@ impl World {
     }
 }
 
-/// Does the write of a step.
+/// Executes the write of a step.
 pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
     match (step, &changes[..]) {
         (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
@@ -297,13 +296,13 @@ pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::R
     }
 }
 
-/// Validated under latches for even keys, by a registered range for odd keys.
+/// A transaction that is validated under latches for even keys, and by a registered range for odd keys.
 fn transact(db: &DeterministicDb, key: u8, changes: &Changes) -> alluvium::Result<()> {
     let transaction = db.transaction()?;
     let own = transaction.get(name(key))?;
     if key % 2 == 1 {
-        let walked = transaction.range(Step::range_from(key))?.next().transpose()?;
-        assert!(own.is_none() || walked.map(|(_, value)| value) == own, "a get and a scan of one transaction differ");
+        let scanned = transaction.range(Step::range_from(key))?.next().transpose()?;
+        assert!(own.is_none() || scanned.map(|(_, value)| value) == own, "a get and a scan of one transaction differ");
     }
     for (key, value) in changes {
         match value {
@@ -317,7 +316,7 @@ fn transact(db: &DeterministicDb, key: u8, changes: &Changes) -> alluvium::Resul
 /// The contents of the store; gets must agree with the iterator.
 pub fn contents(db: &DeterministicDb) -> Result<Contents, String> {
     let pairs: Result<Vec<_>, _> = db.iter().and_then(Iterator::collect);
-    let pairs = pairs.map_err(|error| format!("it does not read: {error}"))?;
+    let pairs = pairs.map_err(|error| format!("a scan failed: {error}"))?;
     let found: Contents =
         pairs.into_iter().map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value)).collect();
     for key in (0..KEYS).map(name) {

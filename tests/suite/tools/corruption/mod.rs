@@ -1,8 +1,10 @@
-//! Promise 6: damage to the bytes of a closed store is found and reported, or harmless; it never causes a wrong answer, a panic or a
-//! hang. `repair` makes a valid store of it, and its report is complete: a key that the report does not name has its last value.
+//! Promise 6 (`docs/guarantees.md`): damage to the bytes of a closed store is found and reported, or harmless. It never
+//! causes a wrong answer, a panic or a hang. `repair` turns the damaged store into a valid one, and its report is
+//! complete: a key that the report does not name has its last value.
 //!
-//! `ALLUVIUM_DAMAGES=20000 cargo test --test suite corruption` sets the number of cases; a failing case prints its seed.
-//! `ALLUVIUM_DAMAGES_FROM` is the first case's seed, `ALLUVIUM_DAMAGES_WORLD` the seed of the stores that are damaged.
+//! `ALLUVIUM_DAMAGES=20000 cargo test --test suite corruption` sets the number of cases; a failing case prints its
+//! seed. `ALLUVIUM_DAMAGES_FROM` is the first case's seed, `ALLUVIUM_DAMAGES_WORLD` the seed of the stores that are
+//! damaged.
 
 pub mod damage;
 pub mod world;
@@ -29,22 +31,22 @@ pub fn repair(disk: &SimulatedStorage) -> Result<RepairReport, Error> {
     Db::repair_with(Arc::new(disk.clone()), &mut |_| ())
 }
 
-/// What may be missing after a repair, or an opening, without a report.
+/// The writes that may be missing after a repair, or an opening, without a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untold {
+pub enum Unreported {
     Nothing,
-    /// The writes after this number: see `of_damage`.
+    /// The writes after this number (see `of_damage`).
     After(u64),
     Anything,
 }
 
-impl Untold {
-    /// In the log of a process that died without closing, the last records are covered by no sync yet. Without them the log looks
-    /// as if the process had died before it wrote them, so their loss cannot be detected. In another life of the machine this
-    /// holds for their value files, too.
+impl Unreported {
+    /// In the log of a process that died without closing, no sync covers the last records. Without them the log looks
+    /// as if the process had died before it wrote them, so their loss cannot be detected. In another life of the
+    /// machine this also holds for their value files.
     ///
-    /// A sync writes only to the current segment, including its mark. So an older complete copy of that segment is what a process
-    /// that died at that time would have left.
+    /// A sync writes only to the current segment, including its mark. So an older complete copy of that segment is what
+    /// a process that died at that time would have left.
     fn of_damage(world: &World, case: &Case, another_life: bool) -> Self {
         let of = |kind| case.touched.iter().all(|name| kind_of(name) == kind);
         match &world.end {
@@ -69,13 +71,13 @@ impl Untold {
 type Contents = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Opens and reads everything. A wrong answer is a panic; returns the first error.
-fn read_all(world: &World, disk: &SimulatedStorage, what: &str, untold: Untold) -> Result<Contents, Error> {
+fn read_all(world: &World, disk: &SimulatedStorage, what: &str, unreported: Unreported) -> Result<Contents, Error> {
     let db = open(disk)?;
     let (mut first, mut contents) = (Ok(()), Contents::new());
     for key in world.versions.keys() {
         match db.get(key) {
             Ok(found) => {
-                let right = found.as_deref() == world.right(key) || untold.allows(world, key, found.as_deref());
+                let right = found.as_deref() == world.right(key) || unreported.allows(world, key, found.as_deref());
                 assert!(right, "{what}: a wrong answer for {:?}", String::from_utf8_lossy(key));
                 contents.insert(key.clone(), found);
             }
@@ -112,9 +114,9 @@ fn check_detection(world: &World, case: &Case) -> bool {
     let what = &case.what;
     let quick = verify(&case.disk, Depth::Quick).unwrap_or_else(|error| panic!("{what}: quick: {error}"));
     let deep = verify(&case.disk, Depth::Deep).unwrap_or_else(|error| panic!("{what}: deep: {error}"));
-    assert!(quick.is_valid() || !deep.is_valid(), "{what}: the deep check lacks {:?}", quick.damage);
-    match read_all(world, &case.disk.clone_disk(), what, Untold::of_damage(world, case, false)) {
-        Err(error) => assert!(!deep.is_valid(), "{what}: verify does not find what reading does: {error}"),
+    assert!(quick.is_valid() || !deep.is_valid(), "{what}: the deep check misses {:?}", quick.damage);
+    match read_all(world, &case.disk.clone_disk(), what, Unreported::of_damage(world, case, false)) {
+        Err(error) => assert!(!deep.is_valid(), "{what}: verify does not find an error that reading finds: {error}"),
         Ok(contents) => check_older_state(world, case, &contents),
     }
     if !deep.is_valid() {
@@ -124,23 +126,23 @@ fn check_detection(world: &World, case: &Case) -> bool {
     !deep.is_valid()
 }
 
-/// Damage that looks like an earlier death must leave a state of such a death: all writes up to one number, which is not before that of
-/// the copy.
+/// Damage that looks like an earlier death must leave a state that such a death would leave: all writes up to one
+/// number, which is not below that of the copy.
 fn check_older_state(world: &World, case: &Case, contents: &Contents) {
     let is_of = |number| contents.iter().all(|(key, found)| found.as_deref() == world.at(key, number));
     if let Some(number) = case.copied_at.filter(|_| !is_of(u64::MAX)) {
         let last = world.versions.values().filter_map(|versions| Some(versions.last()?.0)).max().unwrap();
-        assert!((number..=last).any(is_of), "{}: the state of no number from {number} on", case.what);
+        assert!((number..=last).any(is_of), "{}: the contents are not those at any number from {number} on", case.what);
     }
 }
 
 /// Repairs, and compares the result with everything that was ever written.
-pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: Untold) -> RepairReport {
+pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, unreported: Unreported) -> RepairReport {
     let report = repair(disk).unwrap_or_else(|error| panic!("{what}: repair: {error}"));
     let found = verify(disk, Depth::Deep).unwrap_or_else(|error| panic!("{what}: after repair: {error}"));
     assert!(found.is_valid(), "{what}: after repair: {:?}\n{report:?}", found.damage);
     let again = repair(disk).unwrap();
-    assert!(!again.changed, "{what}: a second repair finds work: {again:?}\n{report:?}");
+    assert!(!again.changed, "{what}: a second repair changes the store: {again:?}\n{report:?}");
     let db = open(disk).unwrap_or_else(|error| panic!("{what}: after repair: {error}\n{report:?}"));
     for (key, versions) in &world.versions {
         let found = db.get(key).unwrap_or_else(|error| panic!("{what}: after repair: {error}"));
@@ -148,15 +150,16 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: 
             continue;
         }
         let written = found.is_none() || versions.iter().any(|(_, value)| *value == found);
-        assert!(written, "{what}: {key:?} holds what was never written\n{report:?}");
+        assert!(written, "{what}: {key:?} has a value that was never written\n{report:?}");
         let deleted = report.manifest_lost.is_some() && world.right(key).is_none();
-        let before = match untold {
+        let before = match unreported {
             // If writes may be missing without a report, the reported losses continue from there.
-            Untold::After(number) => world.told_of(&report, key, number),
-            Untold::Nothing | Untold::Anything => false,
+            Unreported::After(number) => world.reports_loss_at(&report, key, number),
+            Unreported::Nothing | Unreported::Anything => false,
         };
-        let told = world.told(&report, key) || before || deleted || untold.allows(world, key, found.as_deref());
-        assert!(told, "{what}: {:?} was lost in silence\n{report:?}", String::from_utf8_lossy(key));
+        let reported =
+            world.reports_loss(&report, key) || before || deleted || unreported.allows(world, key, found.as_deref());
+        assert!(reported, "{what}: {:?} was lost without a report\n{report:?}", String::from_utf8_lossy(key));
     }
     assert_eq!(db.iter().unwrap().filter(|pair| pair.is_err()).count(), 0, "{what}");
     db.put("after", "repair").unwrap();
@@ -169,14 +172,14 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: 
     report
 }
 
-/// Whether the damage was found. Panics where a promise is broken.
+/// Whether the damage was found. Panics if a promise is broken.
 fn check(world: &World, case: &Case, kind: &str, another_life: bool) -> bool {
     let found = check_detection(world, case);
-    // In another life of the machine, too: there the log is cut instead of skipped.
+    // Also in another life of the machine, where missing numbers end the log instead of being skipped.
     let disk = if another_life { case.disk.remount() } else { case.disk.clone_disk() };
-    let untold = Untold::of_damage(world, case, another_life);
-    let report = check_repair(world, &disk, &case.what, untold);
-    let harmless = !found || kind == "free" || (another_life && untold != Untold::Nothing);
+    let unreported = Unreported::of_damage(world, case, another_life);
+    let report = check_repair(world, &disk, &case.what, unreported);
+    let harmless = !found || kind == "free" || (another_life && unreported != Unreported::Nothing);
     assert!(report.changed || harmless, "{}: repair found nothing", case.what);
     found
 }
@@ -208,7 +211,7 @@ fn damage_is_found_or_harmless_and_repaired() {
     assert!(failed.is_empty(), "{} of {cases} cases failed, their messages are above: {failed:?}", failed.len());
     if cases < EVERY_KIND {
         println!(
-            "of each kind of file some damage must be found, but not in {cases} cases: not looked at below {EVERY_KIND}"
+            "{cases} cases are too few to require that damage of every kind of file is found: {EVERY_KIND} are needed"
         );
         return;
     }

@@ -25,13 +25,13 @@ pub enum Size {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// The log segment that it wrote to.
+    /// The log segment that it wrote last.
     Killed {
         current: String,
     },
 }
 
-/// The store and what is known of it.
+/// The store and its expected contents.
 pub struct World {
     pub disk: SimulatedStorage,
     pub image: Image,
@@ -39,7 +39,7 @@ pub struct World {
     pub stale: Vec<(u64, Image)>,
     /// All versions of every key, oldest first.
     pub versions: BTreeMap<Vec<u8>, Vec<Version>>,
-    /// Every number up to this one was synced; after a close these are all numbers.
+    /// All numbers up to this one were synced; after a close, all numbers.
     pub synced: u64,
     pub end: End,
 }
@@ -62,8 +62,8 @@ impl World {
         Self::with_end(seed, Size::Usual, true)
     }
 
-    /// Three openings, with branch files on two levels, value files, and records in the log. The last opening syncs once, in the middle
-    /// of its writes; a close syncs all of them.
+    /// Three openings, with branch files on two levels, value files, and records in the log. The last opening syncs
+    /// once, in the middle of its writes; a close syncs all of them.
     pub fn with_end(seed: u64, size: Size, closes: bool) -> Self {
         let disk = SimulatedStorage::new(seed);
         let mut random = Random(seed);
@@ -148,7 +148,7 @@ impl World {
         self.at(key, u64::MAX)
     }
 
-    /// The value of a key when this number was the last.
+    /// The value that a key had at this number.
     pub fn at(&self, key: &[u8], number: u64) -> Option<&[u8]> {
         self.version_at(key, number).and_then(|(_, value)| value.as_deref())
     }
@@ -181,13 +181,13 @@ impl World {
         disk
     }
 
-    /// Whether repair reported that the value of this key may be lost.
-    pub fn told(&self, report: &RepairReport, key: &[u8]) -> bool {
-        self.told_of(report, key, u64::MAX)
+    /// Whether repair reported that the newest value of this key may be lost.
+    pub fn reports_loss(&self, report: &RepairReport, key: &[u8]) -> bool {
+        self.reports_loss_at(report, key, u64::MAX)
     }
 
-    /// Whether repair reported a loss for the key's value when this number was the last.
-    pub fn told_of(&self, report: &RepairReport, key: &[u8], number: u64) -> bool {
+    /// Whether repair reported that the value that this key had at this number may be lost.
+    pub fn reports_loss_at(&self, report: &RepairReport, key: &[u8], number: u64) -> bool {
         let number = self.version_at(key, number).map_or(0, |(number, _)| *number);
         report.losses.iter().any(|loss| {
             let by_number = loss.numbers.as_ref().is_some_and(|numbers| numbers.contains(&number));
