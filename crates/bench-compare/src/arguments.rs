@@ -1,4 +1,4 @@
-//! What may stand on the command line. Only declarations, and the parser of sizes; the doc comments are the help texts.
+//! The command line: only declarations, and the parser of sizes. The doc comments are the help texts.
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ Examples:
 Every engine runs in a process of its own under the same memory limit (a cgroup, where that is permitted), page cache
 included. Results go to results/*.json; the table is printed, and results/compare.html has the plots.";
 
-/// Measure Alluvium beside its rivals
+/// Measure Alluvium beside other stores
 #[derive(Debug, Parser)]
 #[command(name = "bench-compare", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Arguments {
@@ -26,20 +26,20 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// A first look, in minutes: 500,000 keys, one thread, one repetition
+    /// A quick run, in minutes: 500,000 keys, one thread, one repetition
     Quick(Run),
-    /// The whole comparison, in hours: 5 million keys, 1 and 2 threads, 3 repetitions; goes on where it was cut off
+    /// The full comparison, in hours: 5 million keys, 1 and 2 threads, 3 repetitions; resumes where it was interrupted
     Full(Run),
-    /// The table and the page, from the results that are there
+    /// Print the table and write the page from existing results
     Report(Report),
-    /// Which engines are there, and why others are not
+    /// List the engines, and why some are not available
     Engines(Library),
-    /// A paper's figure with rivals in it, and whether its claim holds here
+    /// Reproduce a paper's figure with other stores, and check the paper's claim
     Figures(Figures),
-    /// One engine's turn: what the harness starts for each
+    /// One engine's turn; the harness starts it for each turn
     #[command(hide = true)]
     Child,
 }
@@ -52,34 +52,34 @@ pub struct Library {
     pub splinterdb_lib: Option<PathBuf>,
 }
 
-/// Which figures, and how large.
+/// Which figures, and at which size.
 #[derive(Clone, Debug, Args)]
 pub struct Figures {
-    /// Names of figures; a paper's name, such as splinterdb, for all of its figures, or all
+    /// Figures, separated by commas; a paper's name, such as splinterdb, for all its figures, or all
     #[arg(required = true, value_delimiter = ',')]
     pub names: Vec<String>,
-    /// Engines, with commas [default: all that can run here]
+    /// Engines, separated by commas [default: all that can run here]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// Keys to load [default: the figure's]
+    /// Number of keys to load [default: set by the figure]
     #[arg(long, value_name = "NUMBER")]
     pub num: Option<u64>,
-    /// Memory that each engine is set to [default: the figure's]
+    /// Memory for each engine [default: set by the figure]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// The most threads [default: by the cores]
+    /// Maximum number of threads [default: derived from the cores]
     #[arg(long, value_name = "NUMBER")]
     pub threads: Option<usize>,
-    /// How long a point is measured
+    /// Duration of a data point
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     pub seconds: f64,
-    /// Leave engines to what they are set to, and the page cache to the machine
+    /// Do not limit the process; engines use the memory they are configured with, and the page cache is unlimited
     #[arg(long)]
     pub no_limit: bool,
-    /// Folder for the stores, on the disk to measure [default: the system's folder for temporary files]
+    /// Directory for the stores, on the disk to measure [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Folder for the results
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub results: PathBuf,
     #[command(flatten)]
@@ -89,70 +89,71 @@ pub struct Figures {
 /// Where results are.
 #[derive(Clone, Debug, Args)]
 pub struct Report {
-    /// Folder of the results
+    /// Directory of the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub results: PathBuf,
-    /// Only results of this source; without it, of the newest that has any
+    /// Only results of this commit [default: the newest commit with results]
     #[arg(long, value_name = "COMMIT")]
     pub commit: Option<String>,
 }
 
-/// What to measure. What is not given is the command's.
+/// What to measure. Missing arguments take the command's defaults.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Engines, with commas [default: all that can run here]
+    /// Engines, separated by commas [default: all that can run here]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// Workloads, with commas; a fill begins a fresh store, and those behind it run on what it loaded; `readrandom*500000` sets the operations
+    /// Workloads, separated by commas; a fill creates a new store, and those after it run on that; `readrandom*500000`
+    /// sets the operations
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// Numbers of threads, with commas
+    /// Numbers of threads, separated by commas
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub threads: Vec<usize>,
-    /// Keys to load
+    /// Number of keys to load
     #[arg(long, value_name = "NUMBER")]
     pub num: Option<u64>,
     /// Memory for each engine, page cache included, such as 512M or 2G [default: twice the data, at least 256M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Repetitions
+    /// Number of repetitions
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
-    /// The second set: every write is on the disk before it returns
+    /// The second set: every write is synced before it returns
     #[arg(long)]
     pub sync: bool,
-    /// Bytes of a value
+    /// Size of a value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub value_size: usize,
-    /// Bytes of a key
+    /// Size of a key
     #[arg(long, value_name = "BYTES", default_value_t = 8)]
     pub key_size: usize,
-    /// The generated work follows from it
+    /// Seed of the generated work
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Compare the values that are read with what was written
     #[arg(long)]
     pub check: bool,
-    /// Repeat a measurement in which other programs took more than this share of the processors, in percent
+    /// Repeat a measurement if other programs used more than this share of the processors, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub disturbed: f64,
-    /// How many times it is repeated before the least disturbed one is kept
+    /// Number of attempts before the least disturbed one is kept
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     pub retries: u32,
-    /// Measure without memory limits where no cgroup can be made, instead of refusing
+    /// Measure without memory limits if no cgroup can be created, instead of failing
     #[arg(long)]
     pub no_limit: bool,
-    /// Folder for the stores, on the disk to measure [default: the system's folder for temporary files]
+    /// Directory for the stores, on the disk to measure [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Folder for the results
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub results: PathBuf,
     #[command(flatten)]
     pub library: Library,
 }
 
-/// Bytes from a number with K, M, G or T behind it.
+/// Parses a number of bytes with an optional K, M, G or T.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let trimmed = text.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
     let (digits, shift) = match trimmed.chars().next_back().map(|letter| letter.to_ascii_uppercase()) {
@@ -167,7 +168,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
-/// A time that can be waited for.
+/// Parses a duration.
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is no number of seconds"))?;
     if (0.001..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from a millisecond to a day".to_owned()) }

@@ -1,4 +1,4 @@
-//! The hidden command `child`: takes a job from standard input, does it, and tells of each workload on standard output.
+//! The hidden command `child`: reads a job from standard input, does it, and reports each workload on standard output.
 
 use crate::engines::{self, KindFactory};
 use crate::job::{Job, Measured, Message};
@@ -7,7 +7,7 @@ use alluvium_bench::engine::Result;
 use alluvium_bench::{Factory, Session, SingleLevel};
 use std::io::{Read, Write};
 
-/// Runs; an error is told as a message, too.
+/// Runs; an error is also sent as a message.
 pub fn run() -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
@@ -33,7 +33,7 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
     let kind = engines::find(&job.engine).map(|kind| KindFactory::new(kind, job.data_bytes, job.background_threads));
     let factory: &dyn Factory = match &kind {
         Some(kind) => kind,
-        // Not of the comparison: figures have it.
+        // Engines that only figures use are not in the comparison's list.
         None if job.engine == SingleLevel.name() => &SingleLevel,
         None => return Err(format!("there is no engine \"{}\"", job.engine).into()),
     };
@@ -51,10 +51,10 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
     tell(Message::Finished)
 }
 
-/// Without the parent nobody hears of the results, and the next run's engines would run beside this one.
+/// Without the parent nothing reads the results, and the next run's engines would run beside this process.
 fn die_with_parent() {
     use rustix::process::{Signal, set_parent_process_death_signal};
-    // Where the kernel refuses, the end of standard output ends this process at the next workload.
+    // If the kernel refuses, the closed standard output ends this process at the next workload.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
@@ -63,7 +63,7 @@ fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Without it an engine that needs more will say so itself.
+    // Otherwise an engine that needs more reports that itself.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

@@ -1,4 +1,5 @@
-//! A figure's host: every series of its steps in a child process of its own, so that an engine that dies takes nothing with it.
+//! A host of figures: every series of steps runs in its own child process, so that an engine that dies affects no
+//! other.
 
 use crate::compare::BACKGROUND_THREADS;
 use crate::engines::{self, HARNESS_BYTES, OURS};
@@ -10,10 +11,10 @@ use alluvium_bench::{Factory, Step};
 use std::cell::RefCell;
 use std::path::Path;
 
-/// The least that engines which make a file of fixed size prepare for: figures insert for a time, not by number.
+/// The smallest size for which engines with a file of fixed size are opened: figures insert for a time, not by number.
 const DATA_BYTES_MIN: u64 = 1 << 30;
 
-/// Starts children and remembers which died.
+/// Starts children and records which died.
 pub struct Children<'a> {
     launcher: &'a Launcher,
     died: RefCell<Vec<String>>,
@@ -25,14 +26,14 @@ impl<'a> Children<'a> {
         Self { launcher, died: RefCell::default() }
     }
 
-    /// What died since the last call, for people.
+    /// The deaths since the last call, as text for people.
     pub fn died(&self) -> Vec<String> {
         self.died.take()
     }
 
     fn job(&self, engine: &str, directory: &Path, steps: &[Step]) -> Job {
         let settings = steps.first().map(|step| &step.settings);
-        // Engines of the comparison leave room for the harness in what they are told; those that only figures know do not.
+        // Engines of the comparison reserve memory for the harness themselves; those that only figures use do not.
         let room = if engines::find(engine).is_some() { 0 } else { HARNESS_BYTES };
         let memory = settings.and_then(|settings| settings.engine.memory);
         let bytes = settings.map_or(0, |settings| {
@@ -62,7 +63,7 @@ impl Host for Children<'_> {
             Err(Ended::Died { why, peak_bytes }) => (why, peak_bytes),
             Err(Ended::Failed(error)) => (format!("gave up, {error}"), None),
         };
-        // All steps may be done, and only the end of the process was not good: then the last one is lost.
+        // If all steps are done and only the end of the process was abnormal, the last step is discarded.
         ran.truncate(steps.len().saturating_sub(1));
         let workload = steps.get(ran.len()).map_or_else(String::new, |step| step.workload.name.clone());
         let death = Death { workload, before: false, why, peak_bytes };
@@ -84,7 +85,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A program that hears a job, tells of as many workloads, and then does as `end` says.
+    /// A program that reads a job, reports as many workloads, and then does as `end` says.
     fn launcher_of(folder: &Path, workloads: u64, end: &str, limits: Option<Parent>) -> Launcher {
         let mut script = "#!/bin/sh\ncat > /dev/null\n".to_owned();
         for ops in 0..workloads {
@@ -117,7 +118,7 @@ mod tests {
         };
         let (whole, died) = ran(3, "echo '{\"message\":\"finished\"}'\n");
         assert!(whole.len() == 3 && whole.iter().all(Ran::is_ok) && died.is_empty(), "{whole:?}");
-        // Aborted, and killed by who knows whom.
+        // Aborted, and killed from outside.
         for (end, why) in [("kill -ABRT $$\n", "SIGABRT"), ("kill -KILL $$\n", "SIGKILL"), ("exit 3\n", "status: 3")] {
             let (ran, died) = ran(1, end);
             assert_eq!(ran.iter().map(Ran::is_ok).collect::<Vec<_>>(), [true, false, false]);
@@ -129,12 +130,12 @@ mod tests {
         }
         let (told, _) = ran(0, "echo '{\"message\":\"failed\",\"error\":\"no room\"}'\n");
         assert_eq!(told[0].as_ref().unwrap_err().to_string(), "died: gave up, no room");
-        // Everything was told, but the end was bad.
+        // Everything was reported, but the process ended abnormally.
         let (ran, _) = ran(3, "exit 1\n");
         assert_eq!(ran.iter().map(Ran::is_ok).collect::<Vec<_>>(), [true, true, false]);
     }
 
-    /// On the real kernel, where it permits: three times the memory that an engine has.
+    /// On the real kernel, if it permits: three times the memory that an engine has.
     #[test]
     fn the_kernel_s_limit_is_named_with_the_peak() {
         let folder = tempfile::tempdir().unwrap();
@@ -142,7 +143,8 @@ mod tests {
             Ok(parent) => parent,
             Err(why) => return println!("skipped: {why}"),
         };
-        // Without a line's end `tail` keeps all; what the harness may use is on top for an engine that only figures know.
+        // Without a newline `tail` keeps everything. For an engine that only figures use, the harness's memory is
+        // added.
         let launcher =
             launcher_of(folder.path(), 1, "head -c 200000000 /dev/zero | tail > /dev/null\nexit 1\n", Some(parent));
         let children = Children::new(&launcher);

@@ -1,4 +1,4 @@
-//! `quick` and `full`: from arguments to a plan, through all its turns, to results.
+//! `quick` and `full`: from arguments to a plan, all its turns, and results.
 
 use crate::arguments::Run;
 use crate::engines::{self, Kind};
@@ -15,17 +15,17 @@ use alluvium_bench::{EngineOptions, Settings, Step, catalogue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The least memory limit that is a default: below it fixed buffers are most of what an engine has.
+/// The smallest default memory limit: below it most of an engine's memory is fixed buffers.
 const MEMORY_MIN: u64 = 256 << 20;
-/// "In memory" is a limit of so many times the data.
+/// "In memory" is a limit of this many times the data.
 const MEMORY_PER_DATA: u64 = 2;
-/// Background threads of engines that can be told, as in all earlier comparisons.
+/// Background threads of engines in which they can be set, as in all earlier comparisons.
 pub const BACKGROUND_THREADS: usize = 2;
 
-/// What a command measures unless told otherwise.
+/// The defaults of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// Names the file of results.
+    /// The name of the results file.
     pub name: &'static str,
     workloads: &'static [&'static str],
     threads: &'static [usize],
@@ -33,7 +33,7 @@ pub struct Preset {
     repeat: u32,
 }
 
-/// A first look.
+/// The quick run.
 pub const QUICK: Preset = Preset {
     name: "quick",
     workloads: &["fillrandom", "readrandom", "readmissing", "seekrandom", "fillseq"],
@@ -42,7 +42,7 @@ pub const QUICK: Preset = Preset {
     repeat: 1,
 };
 
-/// The whole comparison. Reads come first, on the store as it was loaded; then what changes it.
+/// The full comparison. Reads come first, on the store as it was loaded; then the workloads that change it.
 pub const FULL: Preset = Preset {
     name: "full",
     workloads: &["fillrandom", "readrandom", "readmissing", "seekrandom", "readseq", "a", "f", "skewed", "fillseq"],
@@ -51,7 +51,7 @@ pub const FULL: Preset = Preset {
     repeat: 3,
 };
 
-/// Everything that a run decides before it starts.
+/// Everything that is decided before a run starts.
 struct Plan {
     engines: Vec<&'static Kind>,
     turns: Vec<Turn>,
@@ -63,10 +63,10 @@ struct Plan {
     attempts: u32,
 }
 
-/// Runs; gives the number of turns that failed.
+/// Runs; returns the number of turns that failed.
 ///
 /// # Errors
-/// Arguments that cannot be, results that cannot be written.
+/// Invalid arguments, results that cannot be written.
 pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
     let selection = engines::select(&arguments.engines, arguments.sync)?;
     for (name, why) in &selection.skipped {
@@ -96,7 +96,7 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
         let engine = plan.engines[turn.engine].name;
         let shown = format!("[{}/{}] {engine}, {chain}, threads {}", at + 1, plan.turns.len(), turn.threads);
         eprintln!("{shown}, repetition {}", turn.repeat);
-        // One engine's failure is a result, too; the others go on.
+        // One engine's failure is a result, too; the others continue.
         if let Err(error) = take_turn(&plan, turn, &launcher, &mut results)? {
             eprintln!("    FAILED: {error}");
             failed += 1;
@@ -161,7 +161,8 @@ fn plan(
     })
 }
 
-/// One turn, as often as it is disturbed and attempts are left. The outer error ends the run, the inner one the turn.
+/// One turn, repeated while it is disturbed and attempts are left. The outer error ends the run, the inner one the
+/// turn.
 fn take_turn(
     plan: &Plan,
     turn: &Turn,
@@ -175,7 +176,7 @@ fn take_turn(
         if chain.is_empty() && attempt == 1 {
             eprintln!("    already measured");
         }
-        // Source that was changed is never "already measured": without disturbed steps the turn is over, too.
+        // Results of changed source never count as "already measured": without disturbed steps the turn is over, too.
         if chain.is_empty() || (attempt > 1 && best.is_empty()) {
             break;
         }
@@ -190,7 +191,7 @@ fn take_turn(
     Ok(ended)
 }
 
-/// Where measurements go: those that were calm to the results, of the others the least disturbed to the side.
+/// Stores measurements: undisturbed ones in the results; of the others, keeps the least disturbed one.
 struct Kept<'a> {
     results: &'a mut Results,
     best: &'a mut BTreeMap<String, Record>,
@@ -280,7 +281,7 @@ fn record(plan: &Plan, turn: &Turn, path: String, measured: Measured) -> Record 
     }
 }
 
-/// What the record of a step will be, before it is measured.
+/// The identity of a step's record, before it is measured.
 fn identity(plan: &Plan, turn: &Turn, path: String) -> Identity {
     let settings = &plan.settings;
     let mut measured = Measured::default();

@@ -1,5 +1,5 @@
-//! Figures of papers with rivals in them: the frame is `alluvium-bench`'s, and every engine of it runs in child processes (`children`),
-//! which the kernel holds to the engine's memory where cgroups can be made.
+//! Figures of papers with other stores: the framework is `alluvium-bench`'s, and every engine runs in child processes
+//! (`children`), which the kernel limits to the engine's memory if cgroups can be created.
 
 use crate::arguments::Figures;
 use crate::children::Children;
@@ -16,10 +16,10 @@ use comfy_table::{CellAlignment, ColumnConstraint, Table, Width};
 use std::fs;
 use std::time::Duration;
 
-/// How wide a cell may be before it takes another line: a death's tells why.
+/// The maximum width of a cell before it wraps: a death's cell says why.
 const CELL_WIDTH: u16 = 24;
 
-/// Runs figures and prints them; each goes to the folder of results, too. Says at the end what died.
+/// Runs figures and prints them; also writes each to the results directory. Reports deaths at the end.
 ///
 /// # Errors
 /// A name that no figure or engine has, a file that cannot be written.
@@ -53,7 +53,7 @@ pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
         (stage.num, stage.memory, stage.threads_max) = (arguments.num, arguments.memory, arguments.threads);
         stage.duration = Duration::from_secs_f64(arguments.seconds);
         let drawn = (figure.draw)(figure, &stage, &factories);
-        // Children removed their stores; the folder around them is left.
+        // Children removed their stores; the directory around them remains.
         let _ = fs::remove_dir_all(&stores);
         let mut drawing = drawn.map_err(|error| format!("{}: {error}", figure.name))?;
         drawing.conditions.push(held.clone());
@@ -83,7 +83,7 @@ fn print(drawing: &Drawing) {
     }
 }
 
-/// An engine a line, a point a column.
+/// A row per engine, a column per point.
 fn numbers(panel: &Panel) -> Table {
     let number = |number: Option<f64>| match number {
         Some(height) if height >= 1000.0 => count(height),

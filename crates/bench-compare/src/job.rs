@@ -1,4 +1,4 @@
-//! What the harness tells a child process, and what the child tells back: JSON, one object a line.
+//! What the harness sends to a child process, and what the child reports: JSON, one object per line.
 
 use alluvium_bench::{Outcome, Step};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use std::path::PathBuf;
 pub struct Job {
     /// The engine's name.
     pub engine: String,
-    /// An absent directory for its store; removed at the end.
+    /// A directory for its store that does not exist yet; removed at the end.
     pub directory: PathBuf,
-    /// The limit of the whole process, page cache included, where limits can be set.
+    /// The limit of the whole process, page cache included, if limits can be set.
     pub memory: u64,
     /// Bytes of keys and values, for engines that make a file of fixed size.
     pub data_bytes: u64,
-    /// Threads that an engine may use in the background, where it can be told.
+    /// Threads that an engine may use in the background, if they can be set.
     pub background_threads: usize,
-    /// What is done.
+    /// The workloads.
     pub steps: Vec<Step>,
 }
 
@@ -29,28 +29,28 @@ pub enum Message {
     Measured(Box<Measured>),
     /// All are done, and the store is removed.
     Finished,
-    /// Something went wrong; nothing follows.
+    /// An error; nothing follows.
     Failed {
-        /// What.
+        /// The error's text.
         error: String,
     },
 }
 
-/// A workload's figures, with what the engine says of itself and what disturbed it.
+/// A workload's figures, with what the engine reports about itself and how much the run was disturbed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The figures.
     pub outcome: Outcome,
     /// The engine's version.
     pub version: String,
-    /// What the engine was set to.
+    /// The engine's settings.
     pub settings: Vec<(String, String)>,
-    /// Processor time of other programs meanwhile, percent of the machine's.
+    /// Processor time of other programs meanwhile, in percent of the machine's.
     pub other_load_percent: f64,
 }
 
 impl Message {
-    /// The message in a line; `None` for a line that is none: an engine's library may print to standard output, too.
+    /// Parses the message in a line; `None` if it is none: an engine's library may print to standard output, too.
     pub fn parse(line: &str) -> Option<Self> {
         line.starts_with('{').then(|| serde_json::from_str(line).ok())?
     }

@@ -1,4 +1,5 @@
-//! A job in a child process of its own: held to its memory from its first byte of work on, heard line by line.
+//! Runs a job in its own child process, which is limited to its memory before it starts to work. Reads its reports line
+//! by line.
 
 use crate::engines::library;
 use crate::job::{Job, Measured, Message};
@@ -11,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 /// Why a job was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The child, or who heard it, says why.
+    /// The reason that the child, or its reader, reported.
     Failed(String),
     /// The child died.
     Died {
-        /// What of.
+        /// The cause.
         why: String,
-        /// The most memory that its group used.
+        /// The peak memory of its group.
         peak_bytes: Option<u64>,
     },
 }
@@ -34,26 +35,26 @@ impl fmt::Display for Ended {
 pub struct Launcher {
     /// This program.
     program: PathBuf,
-    /// Where memory limits can be made; `None`: nowhere.
+    /// Where memory limits can be created; `None` if nowhere.
     limits: Option<Parent>,
 }
 
 impl Launcher {
-    /// Of children of this program, held to a limit where `limits` says where.
+    /// For children of this program, with memory limits if `limits` says where.
     ///
     /// # Errors
-    /// Where the program cannot be found.
+    /// The program cannot be found.
     pub fn new(limits: Option<Parent>) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| format!("this program's own file: {error}"))?;
         Ok(Self::of(program, limits))
     }
 
-    /// Of children of another program that hears jobs and tells of them.
+    /// For children of another program that speaks the same protocol.
     pub fn of(program: PathBuf, limits: Option<Parent>) -> Self {
         Self { program, limits }
     }
 
-    /// Does a job, passing on each measurement as it comes.
+    /// Does a job, and passes on each measurement as it arrives.
     ///
     /// # Errors
     /// A job that failed, a child that died, and whatever `measured` returns.
@@ -70,11 +71,11 @@ impl Launcher {
             .map_err(|error| Ended::Failed(format!("a child process: {error}")))?;
         let told = converse(&mut child, job, group.as_ref(), measured);
         if told.is_err() {
-            // It may still be at work; what it does is of no use now. It may also be gone already.
+            // It may still be working, which is useless now, or may be gone already.
             let _ = child.kill();
         }
         let status = child.wait().map_err(|error| Ended::Failed(format!("the child process: {error}")))?;
-        // What a child that died left behind; a child that ended well left nothing.
+        // Removes what a child that died left; a child that ended normally left nothing.
         let _ = std::fs::remove_dir_all(&job.directory);
         let killed = group.as_ref().is_some_and(Cgroup::has_killed);
         let why = match told {
@@ -87,7 +88,7 @@ impl Launcher {
     }
 }
 
-/// Sends the job and hears the answers; true where the child said that it was done.
+/// Sends the job and reads the answers; true if the child reported that it was done.
 fn converse(
     child: &mut Child,
     job: &Job,
@@ -98,9 +99,9 @@ fn converse(
         group.admit(child.id())?;
     }
     let text = serde_json::to_string(job).map_err(|error| error.to_string())?;
-    // The child begins when the job's end is there, so nothing is done outside of the limit.
+    // The child begins when it has read the whole job, so all work happens under the limit.
     let Some(mut input) = child.stdin.take() else { return Err("the child has no input".to_owned()) };
-    // A child that cannot hear it is gone, or says why: its output and its end tell.
+    // A child that cannot read it is gone, or reports why.
     let _ = input.write_all(text.as_bytes());
     drop(input);
     let Some(output) = child.stdout.take() else { return Err("the child has no output".to_owned()) };

@@ -1,8 +1,8 @@
-//! Alluvium and its rivals in one run: interleaved, with the same work, the same memory and the same measuring.
+//! Alluvium and other stores in one run: interleaved, with the same work, the same memory and the same measurement.
 //!
-//! `compare` plans and goes through the turns; each turn is a child process (`launch`, `child`) that runs a session of
-//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` keeps the
-//! measurements, `summary` makes medians and ratios of them, `table` and `page` show them.
+//! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
+//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` stores
+//! the measurements, `summary` computes medians and ratios, `table` and `page` show them.
 
 mod arguments;
 mod child;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, then shows what is there; says what did not go well.
+/// Measures, then shows the results; reports what failed.
 fn compare(run: &Run, preset: &Preset) -> Result<Option<String>, String> {
     engines::library::name(run.library.splinterdb_lib.clone());
     let failed = compare::run(run, preset)?;

@@ -1,5 +1,5 @@
-//! Which jobs a run has, and in which order: every repetition goes through all engines before the next one begins, and each
-//! repetition begins with another engine, so that a slow drift of the machine meets all alike.
+//! The jobs of a run, and their order: every repetition runs all engines before the next one begins, and each
+//! repetition begins with another engine, so that a slow drift of the machine affects all equally.
 
 use alluvium_bench::{Settings, catalogue};
 
@@ -8,7 +8,7 @@ use alluvium_bench::{Settings, catalogue};
 pub struct Step {
     /// Its name.
     pub workload: String,
-    /// Operations, where they are not as many as keys.
+    /// The number of operations, if it differs from the number of keys.
     pub ops: Option<u64>,
 }
 
@@ -18,25 +18,25 @@ pub type Chain = Vec<Step>;
 /// One engine's turn at one chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Its place in the list of engines.
+    /// Its index in the list of engines.
     pub engine: usize,
     /// The workloads.
     pub chain: Chain,
     /// Threads that do them.
     pub threads: usize,
-    /// Which repetition, counted from 1.
+    /// The repetition, counted from 1.
     pub repeat: u32,
 }
 
-/// The workload that loads a store where a list begins with one that needs it loaded.
+/// The workload that loads a store, if a list begins with one that needs a loaded store.
 const DEFAULT_FILL: &str = "fillrandom";
-/// A seek reads 51 pairs, so a tenth of the operations says as much.
+/// A seek reads 51 pairs, so a tenth of the operations is enough.
 const SEEK_DIVISOR: u64 = 10;
 
-/// Cuts a list of workloads into chains: each fill begins one. `readrandom*500000` does that many operations.
+/// Splits a list of workloads into chains: each fill begins one. `readrandom*500000` does that many operations.
 ///
 /// # Errors
-/// A name that no workload has, a number of operations that is none.
+/// An unknown workload, an invalid number of operations.
 pub fn chains(workloads: &[String], num: u64) -> Result<Vec<Chain>, String> {
     let mut chains: Vec<Chain> = Vec::new();
     for given in workloads {
@@ -78,7 +78,8 @@ pub fn turns(engines: usize, chains: &[Chain], threads: &[usize], repeats: u32) 
     turns
 }
 
-/// What came before a step decides what it finds; so the whole way there names it: `fillrandom>seekrandom*500`.
+/// The workloads before a step determine the state that it finds, so its name includes them:
+/// `fillrandom>seekrandom*500`.
 pub fn path(chain: &[Step], step: usize) -> String {
     let parts: Vec<String> = chain[..=step]
         .iter()

@@ -1,4 +1,4 @@
-//! One measurement as it is kept: the figures of a workload, and everything that decides whether another may be compared
+//! A stored measurement: the figures of a workload, and everything that decides whether another one may be compared
 //! with it.
 
 use alluvium_bench::Outcome;
@@ -13,27 +13,27 @@ pub struct Record {
     pub outcome: Outcome,
     /// The engine's version.
     pub version: String,
-    /// What the engine was set to.
+    /// The engine's settings.
     pub settings: BTreeMap<String, String>,
-    /// Processor time of other programs meanwhile, percent of the machine's.
+    /// Processor time of other programs meanwhile, in percent of the machine's.
     pub other_load_percent: f64,
     /// Whether that was more than permitted, in every attempt.
     pub disturbed: bool,
     /// The source that was measured.
     pub commit: String,
-    /// Which repetition, counted from 1.
+    /// The repetition, counted from 1.
     pub repeat: u32,
     /// The workloads on the store up to this one.
     pub path: String,
-    /// What held the engine to its memory: a kind of cgroup, or "none".
+    /// What limited the engine's memory: a kind of cgroup, or "none".
     pub limit: String,
     /// The seed of the generated work.
     pub seed: u64,
-    /// Keys that the first workload loaded; `num` counts those that later ones added, too.
+    /// Keys that the first workload loaded; `num` also counts those that later ones added.
     pub load: u64,
 }
 
-/// What two measurements must share to be the same one.
+/// What two records of the same measurement have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// The source.
@@ -42,22 +42,22 @@ pub struct Identity {
     pub engine: String,
     /// The workloads on the store up to this one.
     pub path: String,
-    /// What they ran under.
+    /// Their conditions.
     pub conditions: Conditions,
-    /// Which repetition.
+    /// The repetition.
     pub repeat: u32,
 }
 
-/// What measurements of different engines must share to be compared.
+/// What measurements of different engines must have in common to be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Conditions {
     /// Keys loaded.
     pub num: u64,
     /// Threads.
     pub threads: usize,
-    /// Memory for everything, MiB.
+    /// All memory, in MiB.
     pub memory_mib: u64,
-    /// Whether every write waited for the disk.
+    /// Whether every write was synced.
     pub sync: bool,
     /// Bytes of a key.
     pub key_size: usize,
@@ -65,12 +65,12 @@ pub struct Conditions {
     pub value_size: usize,
     /// The seed.
     pub seed: u64,
-    /// What held the engine to its memory.
+    /// What limited the engine's memory.
     pub limit: String,
 }
 
 impl Record {
-    /// What it is compared under.
+    /// Its conditions.
     pub fn conditions(&self) -> Conditions {
         Conditions {
             num: self.load,
@@ -84,7 +84,7 @@ impl Record {
         }
     }
 
-    /// What it is.
+    /// Its identity.
     pub fn identity(&self) -> Identity {
         Identity {
             commit: self.commit.clone(),

@@ -9,10 +9,10 @@ use crate::table;
 use std::fs;
 use std::path::Path;
 
-/// What the page is called, in the folder of the results.
+/// The name of the page, in the results directory.
 pub const PAGE: &str = "compare.html";
 
-/// Prints the table and writes the page, of one source: the named one, else the one that was measured last.
+/// Prints the table and writes the page for one commit: the given one, else the one that was measured last.
 ///
 /// # Errors
 /// No results, or a page that cannot be written.
@@ -36,7 +36,7 @@ pub fn make(folder: &Path, commit: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The source of the last measurement in the file that was written last.
+/// The commit of the last measurement in the file that was written last.
 fn newest(folder: &Path, files: &[File]) -> Option<String> {
     let mut written: Vec<(std::time::SystemTime, String)> = fs::read_dir(folder)
         .ok()?
@@ -48,7 +48,7 @@ fn newest(folder: &Path, files: &[File]) -> Option<String> {
         .collect();
     written.sort();
     let known = |commit: &str| files.iter().any(|file| file.records.iter().any(|record| record.commit == commit));
-    // A file is named for its command and its source: `full-0123abcd.json`.
+    // A file is named after its command and its commit: `full-0123abcd.json`.
     let commit =
         |name: &str| Some(name.strip_suffix(".json")?.split_once('-')?.1.trim_start_matches("sync-").to_owned());
     let named = written.iter().rev().filter_map(|(_, name)| commit(name)).find(|commit| known(commit));

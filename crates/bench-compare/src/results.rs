@@ -1,5 +1,5 @@
-//! The files of results: one JSON file a run, rewritten after each measurement, so that a run that was cut off loses at most
-//! the engine it was at. Files of other programs in the same folder are left alone.
+//! The results files: one JSON file per run, rewritten after each measurement, so that an interrupted run loses at most
+//! the current engine. Files of other programs in the same directory are left alone.
 
 use crate::machine::about::{CHANGED, Machine, UNKNOWN};
 use crate::record::{Identity, Record};
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names our files, and their version.
+/// Identifies our files, and their version.
 const FORMAT: &str = "alluvium-bench-compare/1";
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct File {
     /// Whose file it is.
@@ -22,7 +22,7 @@ pub struct File {
     pub records: Vec<Record>,
 }
 
-/// A folder of results, and the file in it that this run writes.
+/// A results directory, and the file in it that this run writes.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -32,10 +32,10 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens a folder, making it where it is absent; measurements go to the file `name`.json in it.
+    /// Opens a directory, creating it if it is missing; measurements go to the file `name`.json in it.
     ///
     /// # Errors
-    /// A folder that cannot be made or read, or a file of ours in it that is damaged.
+    /// A directory that cannot be created or read, or one of our files in it that is damaged.
     pub fn open(folder: &Path, name: &str, machine: Machine) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let path = folder.join(format!("{name}.json"));
@@ -45,13 +45,14 @@ impl Results {
         Ok(Self { path, file, known })
     }
 
-    /// Whether a measurement is there. One of changed or unknown source is not taken for it: the next one has the same name.
+    /// Whether a measurement exists. One of changed or unknown source does not count: the next one would have the same
+    /// name.
     pub fn has(&self, identity: &Identity) -> bool {
         let is_sure = !identity.commit.ends_with(CHANGED) && identity.commit != UNKNOWN;
         is_sure && self.known.contains(identity)
     }
 
-    /// Adds a measurement, in the place of an older one of the same identity, and writes the file.
+    /// Adds a measurement, replacing an older one of the same identity, and writes the file.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -69,7 +70,7 @@ impl Results {
     }
 }
 
-/// A file of ours; `None` for another program's.
+/// Reads one of our files; `None` for another program's.
 fn read(path: &Path) -> Result<Option<File>, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !text.contains(FORMAT) {
@@ -79,10 +80,10 @@ fn read(path: &Path) -> Result<Option<File>, String> {
     Ok((file.format == FORMAT).then_some(file))
 }
 
-/// All of our files in a folder, by name.
+/// All of our files in a directory, by name.
 ///
 /// # Errors
-/// A folder that cannot be read, or a damaged file of ours.
+/// A directory that cannot be read, or one of our files that is damaged.
 pub fn read_all(folder: &Path) -> Result<Vec<File>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -3,7 +3,7 @@
 use crate::record::{Conditions, Record};
 use std::collections::BTreeMap;
 
-/// The middle of some numbers, the mean of the two middle ones of an even count; `None` of none.
+/// The median of some numbers, for an even count the mean of the two middle ones; `None` without numbers.
 pub fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.into_iter().filter(|number| number.is_finite()).collect();
     numbers.sort_by(f64::total_cmp);
@@ -15,22 +15,22 @@ pub fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// How many times as much, over the repetitions: each repetition of one engine is divided by the same repetition of the
-/// other, which ran next to it.
+/// A ratio over the repetitions: each repetition of one engine is divided by the same repetition of the other, which
+/// ran next to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The smallest.
     pub low: f64,
-    /// The most.
+    /// The largest.
     pub high: f64,
-    /// Of so many repetitions.
+    /// The number of repetitions.
     pub repeats: usize,
 }
 
 impl Ratio {
-    /// Of numbers by repetition; `None` where no repetition has both.
+    /// From numbers by repetition; `None` if no repetition has both.
     pub fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>) -> Option<Self> {
         let pairs = ours.iter().filter_map(|(repeat, ours)| Some((*ours, *theirs.get(repeat)?)));
         let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite()).collect();
@@ -58,27 +58,27 @@ impl Series<'_> {
         median(self.records.iter().map(|record| figure(record))).unwrap_or(0.0)
     }
 
-    /// The median of a figure that not all have.
+    /// The median of a figure that some repetitions lack.
     pub fn median_of_some(&self, figure: impl Fn(&Record) -> Option<f64>) -> Option<f64> {
         median(self.records.iter().filter_map(|record| figure(record)))
     }
 
-    /// The most of a figure: what must never be passed is not averaged.
+    /// The maximum of a figure, for figures with a hard limit.
     pub fn worst(&self, figure: impl Fn(&Record) -> f64) -> f64 {
         self.records.iter().map(|record| figure(record)).fold(0.0, f64::max)
     }
 
-    /// Operations a second by repetition.
+    /// Operations per second by repetition.
     fn rates(&self) -> BTreeMap<u32, f64> {
         self.records.iter().map(|record| (record.repeat, record.outcome.ops_per_s)).collect()
     }
 
-    /// How many times as fast this is as another.
+    /// The ratio of this engine's throughput to another's.
     pub fn speed_ratio(&self, other: &Series<'_>) -> Option<Ratio> {
         Ratio::of(&self.rates(), &other.rates())
     }
 
-    /// The repetition whose speed is nearest to the median: its curves are shown.
+    /// The repetition with the throughput nearest to the median: its curves are shown.
     pub fn typical(&self) -> Option<&Record> {
         let middle = self.median(|record| record.outcome.ops_per_s);
         let distance = |record: &Record| (record.outcome.ops_per_s - middle).abs();
@@ -91,7 +91,7 @@ impl Series<'_> {
     }
 }
 
-/// One workload under one set of conditions, all engines.
+/// One workload under one set of conditions, with all engines.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     /// The conditions.
@@ -111,7 +111,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Sorts records into groups: conditions with more keys and threads later, workloads in the order in which they ran.
+/// Sorts records into groups: by ascending keys and threads, then by the order in which the workloads ran.
 pub fn groups<'a>(records: &'a [Record], engines: &[&str]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for record in records {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn ratios_pair_repetitions_and_keep_their_spread() {
         let numbers = |pairs: &[(u32, f64)]| pairs.iter().copied().collect::<BTreeMap<_, _>>();
-        // The machine was half as fast in the second repetition: the ratio does not notice.
+        // The machine was half as fast in the second repetition; the ratio does not change.
         let ratio =
             Ratio::of(&numbers(&[(1, 600.0), (2, 300.0), (3, 660.0)]), &numbers(&[(1, 100.0), (2, 50.0), (3, 100.0)]));
         let ratio = ratio.unwrap();

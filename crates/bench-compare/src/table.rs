@@ -1,4 +1,4 @@
-//! The results in the terminal: a table for each workload, an engine a line.
+//! The results in the terminal: a table for each workload, a row per engine.
 
 use crate::engines::OURS;
 use crate::record::Conditions;
@@ -25,7 +25,7 @@ const HEADINGS: [&str; 15] = [
     "runs",
 ];
 
-/// All tables, with the conditions above those that share them.
+/// All tables, with their common conditions above them.
 pub fn render(groups: &[Group<'_>]) -> String {
     let mut text = String::new();
     let mut last: Option<&Conditions> = None;
@@ -92,7 +92,7 @@ fn row(series: &Series<'_>, ours: Option<&Series<'_>>) -> Vec<String> {
     ]
 }
 
-/// A ratio with its spread, where there is one: "6.0x (5.8–6.6)".
+/// A ratio with its spread, if there is one: "6.0x (5.8–6.6)".
 pub fn times(ratio: Ratio) -> String {
     match ratio.repeats {
         1 => format!("{}x", figures(ratio.median)),

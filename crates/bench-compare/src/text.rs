@@ -1,8 +1,8 @@
-//! Numbers and lines for people.
+//! Numbers and lines as text.
 
 use crate::record::Record;
 
-/// A count in three figures: 950, 12.3k, 4.56M.
+/// A count with three digits: 950, 12.3k, 4.56M.
 pub fn count(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n >= 999.5e6 => (number / 1e9, "G"),
@@ -13,7 +13,7 @@ pub fn count(number: f64) -> String {
     format!("{}{unit}", figures(scaled))
 }
 
-/// A number with about three figures.
+/// A number with about three digits.
 pub fn figures(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! The program as a user runs it, with Alluvium alone and few keys: results, page, resumption, refusals.
+//! The program as a user runs it, with Alluvium alone and few keys: results, page, resumption, errors.
 
 use serde_json::Value;
 use std::fs;
@@ -53,7 +53,7 @@ fn repository(folder: &Path) {
 fn a_quick_run_leaves_results_and_a_page_and_is_not_run_twice() {
     let folder = tempfile::tempdir().unwrap();
     repository(folder.path());
-    // Whatever else the machine does.
+    // Whatever other programs do.
     let calm = &["--disturbed", "100"];
     let output = quick(folder.path(), calm);
     let (told, shown) = (text(&output.stderr), text(&output.stdout));
@@ -74,7 +74,7 @@ fn a_quick_run_leaves_results_and_a_page_and_is_not_run_twice() {
     }
     let page = fs::read_to_string(folder.path().join("results/compare.html")).unwrap();
     assert!(page.ends_with("</html>\n") && page.contains("readmissing") && !page.contains("//"));
-    // Stores and limits are gone.
+    // Stores and limits were removed.
     let left: Vec<String> = fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -85,7 +85,7 @@ fn a_quick_run_leaves_results_and_a_page_and_is_not_run_twice() {
     let output = quick(folder.path(), calm);
     assert_eq!(text(&output.stderr).matches("already measured").count(), 2, "{}", text(&output.stderr));
     assert_eq!(records(folder.path()), first);
-    // Another number of threads is not there yet.
+    // Results for another number of threads do not exist yet.
     let output = quick(folder.path(), &["--threads", "2", "--workloads", "fillseq", "--disturbed", "100"]);
     assert!(output.status.success() && !text(&output.stderr).contains("already measured"));
     assert_eq!(records(folder.path()).len(), first.len() + 1);
@@ -97,7 +97,7 @@ fn a_quick_run_leaves_results_and_a_page_and_is_not_run_twice() {
 fn disturbed_measurements_are_repeated_and_marked() {
     let folder = tempfile::tempdir().unwrap();
     repository(folder.path());
-    // Less than nothing is permitted: every attempt is disturbed.
+    // A negative limit: every attempt counts as disturbed.
     let output = quick(folder.path(), &["--workloads", "fillseq", "--disturbed=-1", "--retries", "1"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr).matches(", disturbed").count(), 2, "{}", text(&output.stderr));
@@ -139,13 +139,13 @@ fn a_figure_is_drawn_and_kept() {
     let drawing = fs::read_to_string(folder.path().join("results/figure-clsm-6.json")).unwrap();
     let drawing: Value = serde_json::from_str(&drawing).unwrap();
     assert_eq!(drawing["panels"][0]["lines"][0]["engine"], "alluvium");
-    // Held or not, it says which.
+    // It reports whether the memory was limited.
     let conditions: Vec<&str> = drawing["conditions"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
     assert!(conditions.iter().any(|condition| condition.starts_with("memory is ")), "{conditions:?}");
     assert!(text(&run(folder.path(), &["figures", "nosuch"]).stderr).contains("nosuch"));
 }
 
-/// The first child of a figure is Alluvium's; the second is the store with a skiplist alone, which lives.
+/// The first child of a figure is Alluvium's; the second is the store with a skiplist alone, which survives.
 #[test]
 fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,8 @@ fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     };
-    // Within its first point, or on a busy machine in the load: it has the job by now, and two points of half a second before it.
+    // Within its first point or, on a busy machine, during the load: it has the job by now, and two points of half a
+    // second ahead of it.
     std::thread::sleep(Duration::from_millis(200));
     assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
     let output = figures.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! Alluvium behind the trait, by its public face alone: what a user's program would call.
+//! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
 use crate::striped::{Increments, Striped};
@@ -23,7 +23,7 @@ impl Factory for Alluvium {
     }
 }
 
-/// Opens Alluvium stores whose memory is a skiplist alone, as in most stores: what the two levels are measured against.
+/// Opens Alluvium stores whose memory is a skiplist alone, as in most stores, to compare the two levels with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleLevel;
 
@@ -41,7 +41,7 @@ impl Factory for SingleLevel {
     }
 }
 
-/// Opens Alluvium stores whose read-modify-writes are a get and a put under a lock: what its own are measured against.
+/// Opens Alluvium stores whose read-modify-writes are a get and a put under a lock, to compare its own with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlluviumStriped;
 
@@ -119,7 +119,7 @@ impl Engine for Store {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        // An iterator for every scan, as a user makes it: one kept for later would read an old snapshot.
+        // A new iterator for every scan, as users create it: a reused one would read an old snapshot.
         let mut iter = self.db.iter()?;
         match (from, direction) {
             (None, Direction::Forward) => iter.seek_first()?,

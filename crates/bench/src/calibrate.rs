@@ -1,4 +1,4 @@
-//! What measuring costs: the same work on an engine that does nothing, in processor time of one thread.
+//! The cost of measuring: the same work on an engine that does nothing, in processor time of one thread.
 
 use crate::engine::{Direction, Engine, Figures, Result};
 use crate::field::Field;
@@ -8,18 +8,18 @@ use crate::values::Values;
 use crate::workload::{Job, Workload};
 use crate::{fill, mix, process};
 
-/// Operations of a round of calibration: a millisecond or so.
+/// Operations of a round of calibration, about a millisecond.
 const OPERATIONS: u64 = 20_000;
 const ROUNDS: u32 = 3;
 
-/// Nanoseconds an operation that are the harness's own: drawing it, its key and value, the call through the trait, the clock,
-/// the histogram. For a walk, whose pairs are timed by the thousand, 0.
+/// Nanoseconds per operation of the harness itself: choosing it, its key and value, the call through the trait, the
+/// clock, the histogram. 0 for a full scan, whose pairs are timed by the thousand.
 pub fn harness_ns(settings: &Settings, keys: Keys, values: &Values, loaded: u64, workload: &Workload) -> Result<f64> {
     let alone =
         Settings { num: Some(OPERATIONS), ops: None, duration: None, threads: 1, check: false, ..settings.clone() };
     let first = if workload.fills() { 0 } else { loaded };
     let mut least = f64::INFINITY;
-    // The first round warms the caches, and the least of all is the one that others disturbed least.
+    // The first round warms the caches; the minimum is the least disturbed one.
     for _ in 0..ROUNDS {
         let field = Field::new(&Nothing, &alone, keys, values, loaded.max(1), first);
         let before = process::thread_cpu_time();
@@ -80,7 +80,7 @@ mod tests {
             let keys = Keys::new(Order::Random, 8);
             let cost = harness_ns(&settings, keys, &values, 1000, &named(name, &settings).unwrap()).unwrap();
             let walks = ["readseq", "readreverse"].contains(&name);
-            // Tests run unoptimized, beside others: the bound only tells a harness from one that allocates or sleeps.
+            // Tests run unoptimized, beside others: the bound only detects a harness that allocates or sleeps.
             assert!((cost == 0.0) == walks && cost < 20_000.0, "{name}: {cost} ns");
         }
     }

@@ -1,4 +1,4 @@
-//! The workloads that have names: those of `db_bench`, YCSB's, and the papers'.
+//! The named workloads: those of `db_bench`, YCSB, and the papers.
 
 use crate::choice::Choice;
 use crate::engine::Direction;
@@ -10,7 +10,7 @@ use std::fmt;
 /// FloDB's skew (section 5.3 of its paper): 98% of the operations on 2% of the keys.
 pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 
-/// Every name, and what it does, for people.
+/// Every name, with a description.
 pub const NAMES: [(&str, &str); 24] = [
     ("fillseq", "load the keys in key order"),
     ("fillrandom", "load the keys in random order, each once"),
@@ -49,9 +49,9 @@ pub const NAMES: [(&str, &str); 24] = [
 pub struct UnknownWorkload {
     /// The name.
     pub name: String,
-    /// A name like it.
+    /// A similar name.
     pub nearest: Option<&'static str>,
-    /// What stands behind `fillnear:`, where that is the fault.
+    /// The text after `fillnear:`, if that is wrong.
     pub share: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for UnknownWorkload {
 
 impl std::error::Error for UnknownWorkload {}
 
-/// The workload of a name. `settings` gives pairs of scans, YCSB's distribution and the sequential share.
+/// The workload with this name. `settings` has the pairs of scans, YCSB's distribution and the sequential share.
 pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkload> {
     let fill = |order| Job::Fill { order, arrival: Arrival::Ascending };
     let uniform = |mix: Mix| Job::Mix(Mix { choice: Some(Choice::Uniform), ..mix });
@@ -109,7 +109,7 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
     Ok(Workload { name: name.to_string(), job })
 }
 
-/// The workloads of a list with commas.
+/// The workloads of a comma-separated list.
 pub fn list(names: &str, settings: &Settings) -> Result<Vec<Workload>, UnknownWorkload> {
     names.split(',').map(|name| named(name.trim(), settings)).collect()
 }
@@ -125,12 +125,12 @@ fn near(name: &str) -> Result<Order, UnknownWorkload> {
 
 fn unknown(name: &str) -> UnknownWorkload {
     let distances = NAMES.iter().map(|(known, _)| (distance(name, known), *known));
-    // Half of the letters right, or it is no likeness.
+    // A name is similar if at least half of its letters are right.
     let nearest = distances.min().filter(|(distance, known)| distance * 2 <= known.len()).map(|(_, known)| known);
     UnknownWorkload { name: name.to_string(), nearest, share: None }
 }
 
-/// Letters to change, add or take away (Levenshtein).
+/// The number of letters to change, add or remove (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

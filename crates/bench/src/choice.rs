@@ -1,4 +1,4 @@
-//! Which of the loaded keys an operation takes. A thread has a chooser of its own.
+//! Chooses loaded keys for operations. Each thread has its own chooser.
 
 use crate::random::{Permutation, Random};
 use crate::zipfian::Zipfian;
@@ -7,24 +7,25 @@ use serde::{Deserialize, Serialize};
 /// A distribution over the loaded keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
-    /// Every key as often as every other.
+    /// All keys equally often.
     Uniform,
-    /// YCSB's zipfian; the popular keys lie scattered.
+    /// YCSB's zipfian; the popular keys are scattered.
     Zipfian,
     /// Zipfian over age: the key loaded last is the most popular.
     Latest,
-    /// A share of the operations goes to a share of the keys. FloDB's skew is 98 on 2, cLSM's reads are 90 on 10 in blocks.
+    /// A share of the operations goes to a share of the keys. FloDB's skew is 98 on 2; cLSM's reads are 90 on 10, in
+    /// blocks.
     Hot {
-        /// Of 100 operations on the popular keys; the others go to all keys.
+        /// Percentage of operations on the popular keys; the others go to all keys.
         operations_percent: u8,
-        /// Of 100 keys that are popular.
+        /// Percentage of keys that are popular.
         keys_percent: u8,
-        /// Numbers that are popular together: with sequential keys, neighbours.
+        /// Size of a block of keys that are popular together: with sequential keys, neighbours.
         block: u64,
     },
 }
 
-/// Draws numbers of keys.
+/// Chooses key numbers.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     choice: Choice,
@@ -43,7 +44,7 @@ impl Chooser {
         Self { choice, count, zipfian: Zipfian::new(count), permutation: Permutation::new(places, places_max) }
     }
 
-    /// More keys are there now.
+    /// Sets the current number of keys.
     pub fn grow(&mut self, count: u64) {
         if count <= self.count {
             return;
@@ -60,7 +61,7 @@ impl Chooser {
         }
     }
 
-    /// The number of a key that is there.
+    /// The number of an existing key.
     #[inline]
     pub fn pick(&self, random: &mut Random) -> u64 {
         match self.choice {
@@ -75,7 +76,7 @@ impl Chooser {
                 let blocks = self.count.div_ceil(block);
                 let popular = (blocks * u64::from(keys_percent) / 100).max(1);
                 let place = self.permutation.at(random.below(popular)) * block + random.below(block);
-                // The last block may be cut short.
+                // The last block may be shorter.
                 place.min(self.count - 1)
             }
         }
@@ -88,7 +89,7 @@ mod tests {
 
     const COUNT: u64 = 10_000;
 
-    /// How often each key is drawn in 40 draws a key, most popular first.
+    /// How often each key is chosen in 40 draws per key, most popular first.
     fn drawn(choice: Choice) -> (Vec<u32>, Vec<u32>) {
         let (chooser, mut random) = (Chooser::new(choice, COUNT, COUNT), Random::new(3, 0));
         let mut counts = vec![0u32; COUNT as usize];
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn ninety_eight_percent_go_to_two() {
         let (counts, sorted) = drawn(Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 });
-        // 2% of the others hit popular keys, too.
+        // 2% of the other operations also hit popular keys.
         let popular = share(&sorted[..200]);
         assert!((0.978..0.984).contains(&popular), "{popular}");
         assert!(sorted[199] > 10 * sorted[200], "{} and {}", sorted[199], sorted[200]);

@@ -1,4 +1,4 @@
-//! The control thread: the longest time that the machine itself kept a thread from running, whatever the store does.
+//! The control thread: measures the longest time for which the machine itself kept a thread from running.
 
 use crate::process;
 use crate::settings::Control;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 /// How long a sleeping control thread sleeps.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What the thread found.
+/// The result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
-    /// The longest time between two looks at the clock, what it meant to sleep taken off.
+    /// The longest time between two reads of the clock, minus the intended sleep.
     pub gap: Duration,
     /// Processor time that it used itself.
     pub cpu: Duration,
 }
 
-/// Looks at the clock until told to stop. The flag carries no data, so any order of its reads will do.
+/// Reads the clock until stopped. The flag carries no data, so relaxed order is enough.
 pub fn watch(control: Control, stop: &AtomicBool) -> Found {
     let mut found = Found::default();
     let mut last = Instant::now();

@@ -3,13 +3,13 @@
 /// Bytes of a counter.
 pub const BYTES: usize = 8;
 
-/// What a value counts; an absent one, and one of another size, count 0.
+/// The count in a value; 0 for an absent value or one of another size.
 #[inline]
 pub fn of(value: Option<&[u8]>) -> u64 {
     value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The value that counts this.
+/// The value for a count.
 #[inline]
 pub fn bytes(count: u64) -> [u8; BYTES] {
     count.to_le_bytes()

@@ -1,4 +1,4 @@
-//! What the device under a directory gives: bytes a second of sequential reads, past the page cache.
+//! The bandwidth of the device under a directory: bytes per second of sequential reads, past the page cache.
 
 use crate::engine::Result;
 use std::fs::{self, File, OpenOptions};
@@ -8,18 +8,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A read; also what buffers are aligned to, which is more than any device asks for.
+/// The size of a read, and the alignment of buffers, which is more than any device requires.
 const PIECE_BYTES: usize = 1 << 20;
 const ALIGNMENT: usize = 4096;
-/// Reads in flight: enough to fill any device with pieces this large.
+/// Reads in flight: enough to saturate any device with reads of this size.
 const THREADS: usize = 8;
 const NAME: &str = "device-sample";
 
-/// Bytes a second, by a file of about `bytes` that is written into the directory and removed. `None` where the file system does
-/// not read past the page cache.
+/// Bytes per second, measured with a file of about `bytes` that is written into the directory and removed. `None` if
+/// the file system cannot read past the page cache.
 ///
 /// # Errors
-/// A directory that cannot be made, a file that cannot be written or read.
+/// A directory that cannot be created, a file that cannot be written or read.
 pub fn sequential_read(directory: &Path, bytes: u64) -> Result<Option<f64>> {
     fs::create_dir_all(directory)?;
     let path = directory.join(NAME);
@@ -35,7 +35,7 @@ fn write(path: &Path, pieces: u64) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     let mut piece = vec![0; PIECE_BYTES];
     for number in 0..pieces {
-        // No two alike, for devices that compress or share.
+        // All different, for devices that compress or deduplicate.
         piece.chunks_exact_mut(8).enumerate().for_each(|(at, word)| {
             let mixed = (number << 20 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             word.copy_from_slice(&mixed.to_le_bytes());

@@ -1,8 +1,8 @@
-//! What the workers of one workload share.
+//! The shared state of the workers of one workload.
 //!
-//! 1. Numbers of keys are given out once, by `claim`, in rising order.
-//! 2. `acknowledged` is a number below which every key was put and the put returned: a worker that claims first sets its lane's
-//!    `pending` to a number no higher than the one it gets, and takes it back after the put.
+//! 1. `claim` hands out key numbers once, in ascending order.
+//! 2. `acknowledged` is a number below which every key was put and the put has returned. A worker that claims first
+//!    sets its lane's `pending` to a number no higher than the claimed one, and clears it after the put.
 
 use crate::engine::Engine;
 use crate::keys::Keys;
@@ -15,20 +15,20 @@ use std::time::Instant;
 /// No number.
 const NONE: u64 = u64::MAX;
 
-/// A worker's counters, alone in their cache line.
+/// A worker's counters, in their own cache line.
 #[derive(Debug)]
 pub struct Lane {
-    /// Operations done. Only its worker writes; readers want no more than a recent value, so `Relaxed` is enough.
+    /// Operations done. Only its worker writes; readers only need a recent value, so `Relaxed` is enough.
     done: AtomicU64,
-    /// A number up to which everything this worker put is acknowledged, or `NONE`.
+    /// Everything that this worker put up to this number is acknowledged; or `NONE`.
     pending: AtomicU64,
 }
 
-/// The shared part.
+/// The shared state.
 pub struct Field<'a> {
     /// The store.
     pub engine: &'a dyn Engine,
-    /// The run's size and shape.
+    /// The run's settings.
     pub settings: &'a Settings,
     /// The keys.
     pub keys: Keys,
@@ -36,7 +36,7 @@ pub struct Field<'a> {
     pub values: &'a Values,
     /// Keys in the store at the start.
     pub loaded: u64,
-    /// When to stop, if time decides.
+    /// When to stop, if the run has a duration.
     pub deadline: Option<Instant>,
     lanes: Vec<CachePadded<Lane>>,
     next: CachePadded<AtomicU64>,
@@ -44,7 +44,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// With so many lanes; numbers are given out from `first` on.
+    /// With this many lanes; numbers are handed out from `first` on.
     pub fn new(
         engine: &'a dyn Engine,
         settings: &'a Settings,
@@ -67,36 +67,36 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Numbers for `count` new keys: the first of them. They count as acknowledged only behind `settle`.
+    /// Claims numbers for `count` new keys and returns the first. They count as acknowledged only after `settle`.
     pub fn claim(&self, lane: usize, count: u64) -> u64 {
         // SeqCst on all three: a reader that sees the claim in `next` must see this announcement or a later one.
         self.lanes[lane].pending.store(self.next.load(Ordering::SeqCst), Ordering::SeqCst);
         self.next.fetch_add(count, Ordering::SeqCst)
     }
 
-    /// What this lane claimed is in the store.
+    /// The keys that this lane claimed are in the store.
     pub fn settle(&self, lane: usize) {
         self.lanes[lane].pending.store(NONE, Ordering::SeqCst);
     }
 
-    /// Every number below is in the store.
+    /// Every key below this number is in the store.
     pub fn acknowledged(&self) -> u64 {
         let next = self.next.load(Ordering::SeqCst);
         self.lanes.iter().map(|lane| lane.pending.load(Ordering::SeqCst)).fold(next, u64::min)
     }
 
-    /// Bytes of keys and values of what is in the store for certain; `None` where that is nothing.
+    /// Bytes of keys and values that are certainly in the store; `None` if there are none.
     pub fn live_bytes(&self) -> Option<u64> {
         let bytes = self.acknowledged() * (self.settings.key_size + self.settings.value_size) as u64;
         (bytes > 0).then_some(bytes)
     }
 
-    /// The number that would be given out next.
+    /// The next number to be handed out.
     pub fn claimed(&self) -> u64 {
         self.next.load(Ordering::SeqCst)
     }
 
-    /// A worker has done so many operations.
+    /// Counts a worker's operations.
     #[inline]
     pub fn tell(&self, lane: usize, operations: u64) {
         self.lanes[lane].done.store(operations, Ordering::Relaxed);
@@ -107,18 +107,18 @@ impl<'a> Field<'a> {
         self.lanes.iter().map(|lane| lane.done.load(Ordering::Relaxed)).sum()
     }
 
-    /// Tells all workers to end.
+    /// Stops all workers.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a worker shall end: something failed, or the time is up.
+    /// Whether a worker must stop: after a failure, or when the time is up.
     #[inline]
     pub fn stopped(&self, now: Instant) -> bool {
         self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Whether something failed, whatever the time.
+    /// Whether something failed.
     pub fn failed(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

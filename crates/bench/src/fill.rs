@@ -6,10 +6,10 @@ use crate::random::Permutation;
 use crate::tally::Tally;
 use crate::workload::Arrival;
 
-/// Numbers that a worker takes at once; it always puts all of them, so the keys loaded are the numbers below a bound.
+/// Numbers that a worker takes at once. It always puts all of them, so the loaded keys are the numbers below a bound.
 const CHUNK: u64 = 64;
 
-/// Puts keys until they are used up or, with no bound on their number, the time is.
+/// Puts keys until they are used up or, if their number is unlimited, the time is up.
 pub fn run(field: &Field<'_>, lane: usize, arrival: Arrival) -> Result<Tally> {
     let bound = field.settings.fill_keys();
     let permutation = match (arrival, bound) {

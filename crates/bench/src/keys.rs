@@ -1,29 +1,29 @@
-//! From the number of a key to its bytes. Pure; every engine gets the same keys.
+//! Maps key numbers to bytes. Pure; every engine gets the same keys.
 //!
-//! 1. Numbers map to keys one to one within an order, and keys that are never loaded are told apart by one bit: number `n`
-//!    stands at `2n`, the missing key beside it at `2n + 1`, so missing keys are spread as the loaded ones are.
-//! 2. Comparing sequential keys as bytes compares their numbers.
+//! 1. Within an order, numbers map to keys one to one. Missing keys differ from loaded ones in one bit: number `n` maps
+//!    to `2n`, its missing neighbour to `2n + 1`, so missing keys are spread like the loaded ones.
+//! 2. Sequential keys sort as their numbers do.
 
 use crate::random::{scramble, scramble_within};
 use serde::{Deserialize, Serialize};
 
-/// Sizes that a key may have.
+/// Allowed key sizes.
 pub const KEY_BYTES: std::ops::RangeInclusive<usize> = 2..=1024;
-/// The part that tells keys apart; longer keys go on with bytes that follow from it.
+/// The part that distinguishes keys; longer keys continue with bytes that follow from it.
 const HEAD_BYTES: usize = 8;
 
-/// How the numbers of keys lie in key order.
+/// How key numbers map to key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Scattered by a bijection.
     #[default]
     Random,
-    /// As they are, big-endian.
+    /// In order, big-endian.
     Sequential,
-    /// This share of the numbers as they are, the others scattered (SplinterDB, section 6.3). Two keys of the two kinds can
-    /// meet with probability `num` squared / 2^63: for 8 bytes and more, never.
+    /// This share of the numbers in order, the others scattered (SplinterDB, section 6.3). A key of one kind collides
+    /// with one of the other with probability `num` squared / 2^63: with 8 bytes and more, practically never.
     Near {
-        /// Of 100 keys in the order of their numbers.
+        /// Percentage of keys in the order of their numbers.
         sequential_percent: u8,
     },
 }
@@ -36,7 +36,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys of so many bytes, within `KEY_BYTES`.
+    /// Keys of this many bytes, within `KEY_BYTES`.
     pub fn new(order: Order, bytes: usize) -> Self {
         debug_assert!(KEY_BYTES.contains(&bytes));
         Self { order, bytes }
@@ -47,7 +47,7 @@ impl Keys {
         self.bytes
     }
 
-    /// How many numbers keys of this size can tell apart.
+    /// How many numbers have different keys at this size.
     pub fn numbers_max(bytes: usize) -> u64 {
         if bytes >= HEAD_BYTES { 1 << 62 } else { 1 << (8 * bytes as u32 - 1) }
     }
@@ -64,7 +64,7 @@ impl Keys {
         self.place(number, number * 2, out);
     }
 
-    /// Writes a key that no number has, beside that of this number.
+    /// Writes a key that no number has, next to that of this number.
     #[inline]
     pub fn write_missing(&self, number: u64, out: &mut [u8]) {
         self.place(number, number * 2 + 1, out);
@@ -76,7 +76,8 @@ impl Keys {
         let scattered = match self.order {
             Order::Random => true,
             Order::Sequential => false,
-            // Another bijection than that of the keys: which numbers are sequential must not show in the scattered keys.
+            // A different bijection from that of the keys, so that the choice of sequential numbers is independent of
+            // it.
             Order::Near { sequential_percent } => scramble(!number) % 100 >= u64::from(sequential_percent),
         };
         if self.bytes < HEAD_BYTES {

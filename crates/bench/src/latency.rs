@@ -1,17 +1,17 @@
-//! Times of operations: one histogram a thread, merged at the end.
+//! Latencies of operations: one histogram per thread, merged at the end.
 //!
-//! A time costs one reading of the clock and one increment; it runs from the end of the operation before. `calibrate.rs`
-//! measures what that is here.
+//! A measurement costs one read of the clock and one increment; it runs from the end of the previous operation.
+//! `calibrate.rs` measures the cost.
 
 use crate::outcome::Percentile;
 use hdrhistogram::Histogram;
 use std::time::Instant;
 
-/// Longest time told apart; longer ones count as this long. The longest is kept exactly.
+/// Longer times count as this long. The longest is kept exactly.
 const NANOSECONDS_MAX: u64 = 600_000_000_000;
-/// Two digits keep the counters that are in use within one or two KiB, and a percentile within 1%.
+/// Two digits keep the used counters within one or two KiB, and a percentile within 1%.
 const DIGITS: u8 = 2;
-/// The points of the distribution that results have.
+/// The points of the distribution in the results.
 const PERCENTS: [f64; 14] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 99.999, 100.0];
 
 /// Times of one thread, or of all.
@@ -23,9 +23,10 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// None yet; the first runs from now.
+    /// Empty; the first time runs from now.
     pub fn new() -> Self {
-        // The bounds are constants that the histogram accepts (a test makes one); without it there would be no percentiles.
+        // The bounds are constants that the histogram accepts (a test makes one). Without the histogram there would be
+        // no percentiles.
         let histogram = Histogram::new_with_bounds(1, NANOSECONDS_MAX, DIGITS).ok();
         Self { histogram, longest: 0, last: Instant::now() }
     }
@@ -36,7 +37,7 @@ impl Latencies {
         self.last
     }
 
-    /// So many operations ended now, which together took the time since the last end; says when that was.
+    /// This many operations ended now, which together took the time since the last end; returns the time now.
     #[inline]
     pub fn lap(&mut self, operations: u64) -> Instant {
         let now = Instant::now();
@@ -52,12 +53,12 @@ impl Latencies {
         if let Some(histogram) = &mut self.histogram {
             let each = if operations > 1 { nanoseconds / operations } else { nanoseconds };
             let each = each.clamp(1, NANOSECONDS_MAX);
-            // A value within the bounds is always taken.
+            // A value within the bounds is always accepted.
             let _ = if operations > 1 { histogram.record_n(each, operations) } else { histogram.record(each) };
         }
     }
 
-    /// Takes the times of another thread in.
+    /// Adds the times of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.longest = self.longest.max(other.longest);
         if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
@@ -66,7 +67,7 @@ impl Latencies {
         }
     }
 
-    /// So many of 100 operations took at most this many microseconds.
+    /// This percentage of operations took at most this many microseconds.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let Some(histogram) = self.histogram.as_ref().filter(|histogram| !histogram.is_empty()) else { return 0.0 };
         histogram.value_at_percentile(percent).min(self.longest) as f64 / 1e3
@@ -93,7 +94,7 @@ mod tests {
         for microseconds in 1..=1000u64 {
             if microseconds % 2 == 0 { even.record(microseconds * 1000, 1) } else { odd.record(microseconds * 1000, 1) }
         }
-        // The longest of all is not among those that take the others in.
+        // The longest time is not in the histogram that the others are merged into.
         odd.merge(&even);
         for (percent, expected) in [(50.0, 500.0), (90.0, 900.0), (99.0, 990.0), (99.9, 999.0)] {
             let found = odd.percentile_us(percent);

@@ -1,4 +1,4 @@
-//! From the kernel's and the engine's counters before and behind a workload to its outcome.
+//! Computes the outcome of a workload from the kernel's and the engine's counters before and after it.
 
 use crate::engine::{Engine, Factory, Figures, Result};
 use crate::outcome::{Outcome, Source};
@@ -26,19 +26,19 @@ pub struct Before {
 pub struct Place<'a> {
     /// The engine's kind.
     pub factory: &'a dyn Factory,
-    /// Its files.
+    /// Its counters.
     pub directory: &'a Path,
-    /// The run's shape.
+    /// The run's settings.
     pub settings: &'a Settings,
     /// Bytes of keys and values in the store now.
     pub live_bytes: u64,
     /// Keys in the store now.
     pub keys: u64,
-    /// The harness's own time an operation.
+    /// The harness's own time per operation.
     pub harness_ns: f64,
 }
 
-/// What went to disk.
+/// The bytes written to disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Written {
     data: Option<u64>,
@@ -46,7 +46,7 @@ struct Written {
     source: Source,
 }
 
-/// The engine's figures where it has them, else the kernel's.
+/// The engine's counters if it has them, else the kernel's.
 fn written(before: &Figures, after: &Figures, device: Option<u64>) -> Written {
     let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
     let log = since(before.log_bytes_written, after.log_bytes_written);
@@ -57,23 +57,23 @@ fn written(before: &Figures, after: &Figures, device: Option<u64>) -> Written {
     Written { data, log, source: if data.is_some() { Source::Kernel } else { Source::None } }
 }
 
-/// What went both ways; none where one is not known. A log that is not counted apart is in the data.
+/// The sum of two counters; none if one is unknown. A log that is not counted separately is part of the data.
 fn moved(read: Option<u64>, written: Written) -> Option<u64> {
     Some(read? + written.data? + written.log.unwrap_or(0))
 }
 
-/// A ratio, or none without a whole.
+/// A ratio; none if the denominator is unknown or 0.
 fn ratio(part: Option<u64>, whole: u64) -> Option<f64> {
     part.filter(|_| whole > 0).map(|part| part as f64 / whole as f64)
 }
 
-/// A rate or a share, 0 where there is nothing to divide by.
+/// A rate or a share; 0 if the denominator is 0.
 fn per(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 impl Before {
-    /// Reads the counters, and lets the peak of memory begin anew.
+    /// Reads the counters, and resets the peak of memory.
     pub fn now(engine: &dyn Engine) -> Self {
         let peak_own = process::reset_peak_resident();
         Self { figures: engine.figures(), device: process::device_bytes(), peak_own }

@@ -1,4 +1,4 @@
-//! The worker of a mix: draws operations and keys, one after the other, until its share is done or the time is up.
+//! The worker of a mix: chooses operations and keys, one after the other, until its share is done or the time is up.
 
 use crate::choice::{Choice, Chooser};
 use crate::engine::{Direction, Result};
@@ -9,12 +9,12 @@ use crate::values::VERSIONS;
 use crate::workload::Mix;
 use std::hint::black_box;
 
-/// So many operations apart, a worker looks how many keys there are by now.
+/// After this many operations a worker reads the current number of keys again.
 const LOOK_EVERY: u64 = 64;
-/// The random stream of the writer beside, far from those of workers.
+/// The random stream of the background writer, different from those of workers.
 const WRITER_STREAM: u64 = 1 << 32;
 
-/// What may be drawn.
+/// The possible operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Read,
@@ -42,7 +42,7 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     mixer.first = lane as u64 % mix.ranges.max(1) * range;
     let draw = Draw::new(mix);
     let mut now = mixer.tally.latencies.restart();
-    // One operation is done however late the thread gets to run: a point without any says nothing.
+    // At least one operation is done, however late the thread gets to run: a point without any has no meaning.
     while share.is_none_or(|share| mixer.tally.ops < share) && (mixer.tally.ops == 0 || !field.stopped(now)) {
         if mix.grows() && mix.ranges <= 1 && mixer.tally.ops.is_multiple_of(LOOK_EVERY) {
             mixer.chooser.grow(field.acknowledged());
@@ -57,7 +57,7 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     Ok(mixer.tally)
 }
 
-/// Overwrites keys until told to stop.
+/// Overwrites keys until stopped.
 pub fn write_beside(field: &Field<'_>) -> Result<Tally> {
     let chooser = Chooser::new(Choice::Uniform, field.loaded, field.loaded);
     let mut mixer = Mixer::new(field, 0, Random::new(field.settings.seed, WRITER_STREAM), chooser);
@@ -69,7 +69,7 @@ pub fn write_beside(field: &Field<'_>) -> Result<Tally> {
     Ok(mixer.tally)
 }
 
-/// Draws by weight.
+/// Chooses by weight.
 struct Draw {
     weights: u64,
     bounds: Vec<(u64, Operation)>,
@@ -114,7 +114,7 @@ struct Mixer<'f, 'a> {
     lane: usize,
     random: Random,
     chooser: Chooser,
-    /// The number that the chooser's first stands for.
+    /// The key number that the chooser's first number stands for.
     first: u64,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -127,7 +127,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
         Self { field, lane, random, chooser, first: 0, key, value: Vec::new(), tally: Tally::new() }
     }
 
-    /// Does one operation, or a batch of at most `left`; how many it was.
+    /// Does one operation, or a batch of at most `left`; returns their number.
     #[inline]
     fn perform(&mut self, operation: Operation, mix: &Mix, left: u64) -> Result<u64> {
         match operation {
@@ -151,7 +151,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
         self.first + self.chooser.pick(&mut self.random)
     }
 
-    /// The same, and the key is written to the buffer.
+    /// The same; also writes the key to the buffer.
     #[inline]
     fn pick(&mut self) -> u64 {
         let number = self.number();
@@ -215,7 +215,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
         Ok(())
     }
 
-    /// The number of a new key, which is written to the buffer.
+    /// The number of a new key; also writes the key to the buffer.
     fn claim(&mut self) -> u64 {
         let number = self.field.claim(self.lane, 1);
         self.field.keys.write(number, &mut self.key);
@@ -269,7 +269,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
         let visited = self.field.engine.scan(Some(from), Direction::Forward, pairs, &mut |key, value| {
             bytes += (key.len() + value.len()) as u64;
             black_box((key.last(), value.last()));
-            // The sought key is loaded, so it must come first.
+            // The start key is loaded, so it must come first.
             if check && first && (key != &from[..] || !values.fits(number, value)) {
                 wrong += 1;
             }

@@ -1,9 +1,9 @@
-//! What a workload gave. One JSON object; a child process writes it, its parent reads it.
+//! The result of a workload. One JSON object; a child process writes it, its parent reads it.
 
 use serde::{Deserialize, Serialize};
 
-/// The figures of one workload on one engine. Times of single operations run from the end of the operation before to the end
-/// of this one, as its thread sees it: they include making the key, a few nanoseconds. A batch is timed as a whole:
+/// The figures of one workload on one engine. The latency of an operation runs from the end of the previous operation
+/// to its own end, as its thread sees it: it includes making the key, a few nanoseconds. A batch is timed as a whole:
 /// percentiles count a pair's share of it, the longest time is the whole batch's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -12,7 +12,7 @@ pub struct Outcome {
     pub engine: String,
     /// The workload.
     pub workload: String,
-    /// Threads that did it.
+    /// Threads that ran it.
     pub threads: usize,
     /// Keys in the store when it was done.
     pub num: u64,
@@ -20,46 +20,47 @@ pub struct Outcome {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Pairs put at once.
+    /// Pairs per batch.
     pub batch_size: usize,
     /// Memory that the engine was given.
     pub memory_mb: Option<f64>,
-    /// Whether every write waited for the disk.
+    /// Whether every write was synced.
     pub sync: bool,
 
-    /// Operations done; a pair of a batch, and a pair of a walk, is one.
+    /// Operations done; each pair of a batch or of a full scan is one.
     pub ops: u64,
-    /// Operations of the thread beside.
+    /// Operations of the background thread.
     pub background_ops: u64,
     /// Gets and read-modify-writes that found their key.
     pub found: u64,
-    /// Those that did not.
+    /// Those that did not find it.
     pub not_found: u64,
-    /// Values that were not what may have been written; counted only where values are checked.
+    /// Values that cannot be right; counted only if values are checked.
     pub wrong: u64,
-    /// Pairs that scans and walks visited.
+    /// Pairs that scans visited.
     pub pairs_scanned: u64,
     /// Bytes of keys and values that users wrote.
     pub user_bytes_written: u64,
-    /// Bytes of keys and values that users got back.
+    /// Bytes of keys and values that users read.
     pub user_bytes_read: u64,
 
     /// Time of the operations, without settling.
     pub elapsed_s: f64,
-    /// Operations a second of that time.
+    /// Operations per second of that time.
     pub ops_per_s: f64,
-    /// Pairs visited a second of that time.
+    /// Pairs visited per second of that time.
     pub pairs_per_s: f64,
-    /// Operations a second of the thread beside.
+    /// Operations per second of the background thread.
     pub background_ops_per_s: f64,
-    /// Time until background work was done, behind the operations.
+    /// Time until background work was done, after the operations.
     pub settle_s: f64,
-    /// Processor time, user and system, all threads of the process, of operations and settling, by operations of all threads.
+    /// Processor time (user and system, all threads of the process, operations and settling) per operation of all
+    /// threads.
     pub cpu_us_per_op: f64,
     /// The same without settling.
     pub cpu_us_per_op_run: f64,
 
-    /// Half of the operations took at most so long.
+    /// The median latency.
     pub p50_us: f64,
     /// The 90th percentile.
     pub p90_us: f64,
@@ -69,67 +70,67 @@ pub struct Outcome {
     pub p999_us: f64,
     /// The longest operation.
     pub max_ms: f64,
-    /// The longest gap between two looks at the clock of a thread that does nothing else, in the same time.
+    /// The longest gap between two reads of the clock, in the same time, of a thread that does nothing else.
     pub control_gap_ms: f64,
-    /// What the harness itself takes an operation, in nanoseconds, measured on an engine that does nothing: it is part of every
-    /// time and rate here.
+    /// The harness's own time per operation, in nanoseconds, measured on an engine that does nothing: it is part of
+    /// every time and rate here.
     pub harness_ns: f64,
-    /// The distribution of times.
+    /// The distribution of latencies.
     pub latency: Vec<Percentile>,
     /// Throughput over time.
     pub series: Vec<Sample>,
-    /// Time that writers were slowed or stopped, by the engine's own figures.
+    /// Time for which writers were slowed or stopped, by the engine's own counters.
     pub stalled_ms: Option<f64>,
 
-    /// Bytes written to data files by user bytes written, settling included. `None` where nothing was written.
+    /// Bytes written to data files per user byte written, settling included. `None` if nothing was written.
     pub write_amp: Option<f64>,
-    /// Bytes written to the log by user bytes written.
+    /// Bytes written to the log per user byte written.
     pub log_amp: Option<f64>,
-    /// Where `write_amp` comes from: the engine's figures, or what the kernel counted (dirtied pages, the log taken off
-    /// where its bytes are known).
+    /// The source of `write_amp`: the engine's counters, or the kernel's (dirtied pages, minus the log if its bytes are
+    /// known).
     pub write_amp_source: Source,
-    /// Bytes read from the device by user bytes read.
+    /// Bytes read from the device per user byte read.
     pub read_amp: Option<f64>,
-    /// Bytes read from the device and written, the log's included, by user bytes read and written; settling included.
+    /// Bytes read from and written to the device, including the log, per user byte read and written; settling included.
     pub io_amp: Option<f64>,
-    /// Blocks of 4 KiB read from the device by operations.
+    /// Blocks of 4 KiB read from the device per operation.
     pub device_reads_per_op: Option<f64>,
-    /// Disk space of all files but the log's, by live user bytes, behind settling.
+    /// Disk space of all files except the log's, per live user byte, after settling.
     pub space_amp: f64,
-    /// Disk space of all files, the log's too, by live user bytes: the mean of looks while the operations run, at `series`'s pace. `None`
-    /// of fills, of what deletes, and of what only reads.
+    /// Disk space of all files, including the log's, per live user byte: the mean of samples while the operations run,
+    /// at `series`'s interval. `None` for fills, workloads that delete, and workloads that only read.
     pub files_mean: Option<f64>,
-    /// The most of these looks.
+    /// The maximum of these samples.
     pub files_peak: Option<f64>,
-    /// Disk space of all files but the log's.
+    /// Disk space of all files except the log's.
     pub data_mb: f64,
     /// Disk space of the log, preallocated and recycled files included.
     pub log_mb: f64,
-    /// The most memory resident at once, pages of mapped files included.
+    /// The peak resident memory, including pages of mapped files.
     pub peak_rss_mb: f64,
-    /// Whether the peak is of this workload alone, or of the process so far.
+    /// Whether the peak is of this workload alone, not of the process so far.
     pub peak_rss_own: bool,
 }
 
-/// A point of the distribution of times.
+/// A point of the distribution of latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Of 100 operations, so many took at most …
+    /// This percentage of operations took at most …
     pub percent: f64,
-    /// … so long.
+    /// … this long.
     pub us: f64,
 }
 
 /// Throughput over a short time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The end of that time, from the start.
+    /// The end of that time, since the start.
     pub at_s: f64,
-    /// Operations a second in it.
+    /// Operations per second in it.
     pub ops_per_s: f64,
 }
 
-/// Who counted the bytes written.
+/// Which counter measured the bytes written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {

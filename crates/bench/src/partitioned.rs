@@ -1,5 +1,5 @@
-//! Several stores side by side, each with a range of the keys: what a store that does not scale is scaled by (cLSM, figure 1).
-//! No snapshot and no batch spans them.
+//! Several stores side by side, each with a range of the keys: how a store that does not scale is scaled (cLSM, figure
+//! 1). No snapshot and no batch spans them.
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Partitions, Result};
 use crate::keys::Keys;
@@ -12,7 +12,7 @@ pub struct Partitioned {
 }
 
 impl Partitioned {
-    /// Opens each in a directory of its own in this one.
+    /// Opens each in its own directory in this one.
     pub fn open(
         factory: &dyn Factory,
         directory: &Path,
@@ -44,7 +44,7 @@ impl Partitioned {
     }
 }
 
-/// The sum of what all tell; nothing where one does not.
+/// The sum of the stores' figures; none if one store has none.
 fn sum(figures: &[Figures], part: impl Fn(&Figures) -> Option<u64>) -> Option<u64> {
     figures.iter().map(part).sum()
 }
@@ -146,7 +146,7 @@ mod tests {
         let rest: Vec<[u8; 8]> = (60..120).map(key).collect();
         engine.put_batch(&rest.iter().map(|key| (&key[..], &b"batch"[..])).collect::<Vec<_>>()).unwrap();
         let held = |at: usize| engine.stores[at].scan(None, Direction::Forward, u64::MAX, &mut |_, _| {}).unwrap();
-        // Numbers beyond the known ones belong to the last.
+        // Numbers beyond the known ones belong to the last store.
         assert_eq!([held(0), held(1), held(2), held(3)], [25, 25, 25, 45]);
         let scanned = |from: Option<u64>, direction, limit| {
             let (mut keys, from) = (Vec::new(), from.map(key));

@@ -1,10 +1,10 @@
-//! What the kernel counts for this process. Where it does not tell, the answer is `None`, never an error.
+//! The kernel's counters for this process. `None`, never an error, if the kernel does not report one.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
 
-/// Processor time of all threads so far, those that ended included; user and system.
+/// Processor time of all threads so far, including ended ones; user and system.
 pub fn cpu_time() -> Duration {
     clock(ClockId::ProcessCPUTime)
 }
@@ -20,7 +20,7 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Bytes that went to and came from devices, by the kernel's account of pages dirtied and fetched.
+/// Bytes written to and read from devices, by the kernel's count of pages dirtied and fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
     /// Fetched.
@@ -39,12 +39,12 @@ fn device_bytes_in(text: &str) -> Option<DeviceBytes> {
     Some(DeviceBytes { read: number("read_bytes:")?, written: number("write_bytes:")? })
 }
 
-/// Lets the peak of resident memory begin anew; false where that is not permitted.
+/// Resets the peak of resident memory; false if that is not permitted.
 pub fn reset_peak_resident() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// The most resident memory at once.
+/// The peak resident memory.
 pub fn peak_resident_bytes() -> Option<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").ok()?)
 }

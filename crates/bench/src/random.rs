@@ -1,5 +1,5 @@
-//! Numbers that look random and follow from a seed: a generator, a bijection of 64-bit numbers, permutations of a range.
-//! Pure functions and plain values; a thread has generators of its own.
+//! Pseudo-random numbers from a seed: a generator, a bijection of 64-bit numbers, permutations of a range. Pure
+//! functions and plain values; each thread has its own generators.
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
@@ -14,8 +14,8 @@ pub fn scramble(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A bijection of the numbers below 2^`bits`, 1 to 64 of them, of the same make: an addition, products with odd numbers and
-/// shifts to the right can all be undone within so many bits.
+/// A bijection of the numbers below 2^`bits`, 1 to 64 bits, of the same kind: additions, products with odd numbers and
+/// right shifts are all invertible within that many bits.
 #[inline]
 pub fn scramble_within(number: u64, bits: u32) -> u64 {
     let mask = u64::MAX >> (64 - bits);
@@ -23,12 +23,12 @@ pub fn scramble_within(number: u64, bits: u32) -> u64 {
     let mut z = number.wrapping_add(STEP) & mask;
     z = (z ^ (z >> shift)).wrapping_mul(FIRST) & mask;
     z = (z ^ (z >> shift)).wrapping_mul(SECOND) & mask;
-    // Shifting 1 bit number by 1 gives 0, so nothing is lost at the smallest size.
+    // Shifting a 1-bit number by 1 gives 0, so nothing is lost at the smallest size.
     z ^ (z >> shift)
 }
 
-/// A permutation of the numbers below a size that may grow up to a bound fixed at the start. Growth moves only few numbers:
-/// those whose walk met a number that was outside before.
+/// A permutation of the numbers below a size that may grow up to a fixed capacity. Growth moves only few numbers: those
+/// whose search met a number that was outside before.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     size: u64,
@@ -36,20 +36,20 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Of `0..size`; `capacity` is how far the size may grow. Neither may be 0.
+    /// Of `0..size`; `capacity` is the maximum size. Neither may be 0.
     pub fn new(size: u64, capacity: u64) -> Self {
         debug_assert!(size > 0);
         let bits = 64 - (capacity.max(size).max(2) - 1).leading_zeros();
         Self { size, bits }
     }
 
-    /// Grows. Beyond the capacity the new numbers stay outside.
+    /// Grows. Numbers beyond the capacity stay outside.
     pub fn grow(&mut self, size: u64) {
         self.size = size.min((u64::MAX >> (64 - self.bits)).saturating_add(1)).max(self.size);
     }
 
-    /// Where a number goes. Walks on through the numbers that are outside; fewer than half are, so two steps are the mean at
-    /// most while the size is near its capacity.
+    /// The image of a number. Skips numbers that are outside; fewer than half are, so it takes at most two steps on
+    /// average while the size is near its capacity.
     #[inline]
     pub fn at(&self, number: u64) -> u64 {
         debug_assert!(number < self.size);
@@ -61,7 +61,7 @@ impl Permutation {
     }
 }
 
-/// SplitMix64: one addition and one finalizer a number.
+/// SplitMix64: one addition and one finalizer per number.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,

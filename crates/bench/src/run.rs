@@ -1,5 +1,5 @@
-//! Runs the threads of one workload: workers, the thread beside them, the sampler, the control thread; then waits for background
-//! work. Everything that is measured around them is measured here.
+//! Runs the threads of one workload: workers, the background thread, the sampler, the control thread; then waits for
+//! background work. Takes all measurements around them.
 
 use crate::control::{self, Found};
 use crate::engine::{Engine, Result};
@@ -14,26 +14,26 @@ use std::sync::mpsc::channel;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// Of all workers.
     pub tally: Tally,
-    /// Of the thread beside.
+    /// Of the background thread.
     pub beside: Option<Tally>,
     /// Throughput over time.
     pub series: Vec<Sample>,
     /// Of the operations.
     pub elapsed: Duration,
-    /// Processor time in it, that of the control thread and of looks at the files taken off.
+    /// Processor time in it, minus that of the control thread and of the file samples.
     pub cpu: Duration,
     /// The longest gap that the control thread saw.
     pub control_gap: Duration,
-    /// All files by live bytes while it ran, mean and peak; only of what overwrites or inserts.
+    /// Size of all files per live byte during the run, mean and peak; only of workloads that overwrite or insert.
     pub space: Option<(f64, f64)>,
 }
 
-/// Runs a workload's operations. `space` tells how many bytes all files take.
+/// Runs a workload's operations. `space` returns the bytes that all files take.
 pub fn run(
     field: &Field<'_>,
     workload: &Workload,
@@ -67,7 +67,7 @@ pub fn run(
         });
         let work = |lane| move || guarded(field, |field| worker(field, lane, workload));
         let workers: Vec<_> = (0..settings.threads).map(|lane| scope.spawn(work(lane))).collect();
-        // All are waited for before an error is passed on: none may go on with the store behind this.
+        // All threads are joined before an error is returned: none may continue to use the store.
         let tallies: Vec<Result<Tally>> = workers.into_iter().map(joined).collect();
         let elapsed = started.elapsed();
         field.stop();
@@ -95,7 +95,7 @@ fn worker(field: &Field<'_>, lane: usize, workload: &Workload) -> Result<Tally> 
     }
 }
 
-/// A worker that fails ends the others.
+/// A worker that fails stops the others.
 fn guarded<'a>(field: &Field<'a>, work: impl FnOnce(&Field<'a>) -> Result<Tally>) -> Result<Tally> {
     let result = work(field);
     if result.is_err() {
@@ -108,7 +108,7 @@ fn joined(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
     thread.join().unwrap_or_else(|_| Err("a worker panicked".into()))
 }
 
-/// Waits for background work: how long it took, and its processor time.
+/// Waits for background work; returns its duration and processor time.
 pub fn settle(engine: &dyn Engine) -> Result<(Duration, Duration)> {
     let (cpu_before, started) = (process::cpu_time(), Instant::now());
     engine.settle()?;

@@ -1,10 +1,10 @@
-//! Throughput over time: a thread that looks at the counters of the others now and then, and tells who watches.
+//! Throughput over time: a thread that samples the counters of the others and reports progress.
 
 use crate::outcome::Sample;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Samples `count` until the other end of `stop` is dropped or speaks; calls `tell` with every count.
+/// Samples `count` until the other end of `stop` is dropped or sends; calls `tell` with every count.
 pub fn record(every: Duration, stop: Receiver<()>, count: &dyn Fn() -> u64, tell: &dyn Fn(u64)) -> Vec<Sample> {
     let started = Instant::now();
     let mut sampler = Sampler::default();
@@ -30,7 +30,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// A sample shorter than `least` says nothing, unless it is the only one.
+    /// A sample shorter than `least` has no meaning, unless it is the only one.
     fn add(&mut self, at: Duration, counted: u64, least: Duration) {
         let time = at.saturating_sub(self.last);
         if time.is_zero() || (time < least && !self.samples.is_empty()) {

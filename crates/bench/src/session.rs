@@ -1,8 +1,8 @@
-//! A store and the workloads that run on it one after the other, each on what the one before left.
+//! A store and the workloads that run on it, each on the state that the previous one left.
 //!
-//! 1. A session only removes what it made: a directory that held something is refused, unless it is told to use the store in
-//!    it, and then nothing is ever removed by it but through the engine.
-//! 2. A fill starts with a fresh store; the other workloads need one that is loaded.
+//! 1. A session removes only what it created: it refuses a directory that is not empty, unless it is told to use the
+//!    store in it; then it removes nothing except through the engine.
+//! 2. A fill starts with a new store; the other workloads need a loaded one.
 
 use crate::calibrate;
 use crate::counter;
@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A workload with its settings: one of a series on one store. Sizes of keys and values and what the engine is told are those of
-/// the first.
+/// A workload with its settings: one of a series on one store. Key and value sizes and the engine's settings are those
+/// of the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// How large and how long.
+    /// The settings.
     pub settings: Settings,
-    /// What.
+    /// The workload.
     pub workload: Workload,
 }
 
@@ -63,13 +63,13 @@ impl<'a> Session<'a> {
         Ok(Self { factory, directory, settings, values, engine: None, order, loaded })
     }
 
-    /// Keys in the store, by what the session knows.
+    /// Keys in the store, as the session knows.
     pub fn loaded(&self) -> u64 {
         self.loaded
     }
 
-    /// The settings, to change them between workloads: threads, operations, duration, checks. Sizes of keys and values belong to
-    /// the store and stay.
+    /// The settings that may change between workloads: threads, operations, duration, checks. Key and value sizes
+    /// belong to the store and stay.
     pub fn set(&mut self, change: impl FnOnce(&mut Settings)) -> Result<()> {
         let mut settings = self.settings.clone();
         change(&mut settings);
@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
         let files = || Some(space::of(&self.directory, &|_| false).ok()?.all());
         let ran = run::run(&field, workload, watch, &files)?;
         let loaded = field.claimed();
-        // A fill's workers may claim beyond the bound, and then put nothing there.
+        // A fill's workers may claim numbers beyond the bound, and then put nothing there.
         self.loaded = if workload.fills() { loaded.min(self.settings.fill_keys().unwrap_or(loaded)) } else { loaded };
         let mut settled = Default::default();
         if self.settings.settle {
@@ -136,13 +136,13 @@ impl<'a> Session<'a> {
         Ok(outcome)
     }
 
-    /// Closes the store and, unless it was there before, removes it.
+    /// Closes the store and, unless it existed before, removes it.
     pub fn finish(mut self) -> Result<()> {
         self.engine = None;
         if self.settings.use_existing { Ok(()) } else { self.clear() }
     }
 
-    /// Whether a workload can run now, before anything is done for it.
+    /// Whether a workload can run now, checked before anything is done for it.
     fn judge(&self, workload: &Workload) -> Result<()> {
         match &workload.job {
             Job::Fill { order: Order::Near { .. }, .. } if self.settings.key_size < 8 => {
@@ -165,7 +165,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// With checks on, what was read must be right.
+    /// With checks on, everything that was read must be right.
     fn check(&self, outcome: &Outcome, workload: &Workload) -> Result<()> {
         if !self.settings.check {
             return Ok(());

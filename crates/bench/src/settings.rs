@@ -1,4 +1,4 @@
-//! How large, how long and with which options a run is; the same for all engines.
+//! The size, duration and options of a run; the same for all engines.
 
 use crate::choice::Choice;
 use crate::engine::EngineOptions;
@@ -7,60 +7,61 @@ use crate::values::VALUE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Threads at most.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
-/// Pairs of a batch at most.
+/// Maximum number of pairs in a batch.
 const BATCH_MAX: usize = 1_000_000;
 
-/// What the thread does that shows how long the machine itself takes a thread away.
+/// What the control thread does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
-    /// Sleeps a millisecond, reads the clock, and so on: costs nothing, and knows less about a machine without free cores.
+    /// Sleeps a millisecond and reads the clock, repeatedly: costs nothing, and detects less on a machine without free
+    /// cores.
     #[default]
     Sleeping,
-    /// Does nothing but read the clock, which takes a core; its processor time is not counted.
+    /// Only reads the clock, which occupies a core; its processor time is not counted.
     Spinning,
 }
 
-/// The size and shape of a run.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Keys of a fill, and operations of every other workload unless `ops` or `duration` says otherwise. `None`: a million; or,
-    /// where there is a duration, as many keys as a fill gets done in it.
+    /// Keys of a fill, and operations of every other workload unless `ops` or `duration` is set. `None`: a million; or,
+    /// with a duration, as many keys as a fill loads in it.
     pub num: Option<u64>,
-    /// Operations of a workload that is no fill, all threads together.
+    /// Operations of a workload that is not a fill, over all threads.
     pub ops: Option<u64>,
     /// How long a workload runs, instead of a number of operations. Fills with a given `num` load all of it.
     pub duration: Option<Duration>,
-    /// Threads that do the workload.
+    /// Threads that run the workload.
     pub threads: usize,
     /// Bytes of a key.
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Pairs that fills and overwrites put at once.
+    /// Pairs per batch in fills and overwrites.
     pub batch_size: usize,
-    /// Pairs behind the first that `seekrandom` reads.
+    /// Pairs after the first that `seekrandom` reads.
     pub seek_nexts: u64,
-    /// Keys in key order among 100 of `fillnear`.
+    /// Percentage of keys in key order in `fillnear`.
     pub sequential_percent: u8,
     /// Overrides the distribution of YCSB's workloads.
     pub distribution: Option<Choice>,
-    /// The work follows from it.
+    /// The seed of the workload.
     pub seed: u64,
-    /// Whether values read are compared with what may have been written, and every loaded key must be found.
+    /// Whether values read are compared with those that may have been written, and every loaded key must be found.
     pub check: bool,
-    /// Whether a workload ends with waiting for background work.
+    /// Whether a workload waits for background work at its end.
     pub settle: bool,
-    /// Work on the store that is there, with the keys `0..num` in it, and never remove it.
+    /// Use the existing store, with the keys `0..num` in it, and never remove it.
     pub use_existing: bool,
-    /// How the keys of an existing store lie; a fill says it anew.
+    /// The key order of an existing store; a fill overrides it.
     pub order: Order,
     /// The control thread.
     pub control: Control,
     /// Time between two points of the throughput series.
     pub sample_every: Duration,
-    /// What the engine is told.
+    /// The engine's settings.
     pub engine: EngineOptions,
 }
 
@@ -90,10 +91,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Keys of a fill, and operations of other workloads, where nothing else is said.
+    /// The default for keys of a fill, and operations of other workloads.
     pub const NUM_DEFAULT: u64 = 1_000_000;
 
-    /// Keys that a fill loads, if it is bounded by their number.
+    /// Keys that a fill loads, if their number is limited.
     pub fn fill_keys(&self) -> Option<u64> {
         match (self.num, self.duration) {
             (Some(num), _) => Some(num),
@@ -102,12 +103,12 @@ impl Settings {
         }
     }
 
-    /// Operations of a workload that is no fill, if it is bounded by their number.
+    /// Operations of a workload that is not a fill, if their number is limited.
     pub fn operations(&self) -> Option<u64> {
         self.duration.is_none().then(|| self.ops.or(self.num).unwrap_or(Self::NUM_DEFAULT))
     }
 
-    /// What is wrong with it, for people.
+    /// What is wrong with the settings, as text.
     pub fn validate(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, low: u64, high: u64| {
             let good = (low..=high).contains(&value);

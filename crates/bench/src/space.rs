@@ -1,4 +1,4 @@
-//! How much disk the files of a directory take: blocks that the file system gave them, so holes are free and preallocated
+//! The disk space of a directory's files: the blocks that the file system allocated, so holes are free and preallocated
 //! space is not.
 
 use crate::engine::Result;
@@ -19,13 +19,13 @@ pub struct Space {
 }
 
 impl Space {
-    /// That of all files.
+    /// Of all files.
     pub fn all(self) -> u64 {
         self.data + self.log
     }
 }
 
-/// That of a directory and those in it. Files that go away meanwhile count nothing.
+/// The space of a directory and its subdirectories. Files that disappear meanwhile count nothing.
 pub fn of(directory: &Path, is_log: &dyn Fn(&Path) -> bool) -> Result<Space> {
     let mut space = Space::default();
     let mut waiting = vec![directory.to_path_buf()];

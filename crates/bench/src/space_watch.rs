@@ -1,21 +1,21 @@
-//! How much space files take while a workload runs: a thread that looks now and then. The end of a run says little of it: background
+//! Samples the space of files while a workload runs, in a thread. The end of a run would show little, since background
 //! work is done by then.
 
 use crate::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// What the looks saw.
+/// The results of the samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpaceSeen {
-    /// The mean of all looks, and the most; `None` where there was nothing to see.
+    /// The mean and the maximum of all samples; `None` if there was nothing to measure.
     pub mean_and_peak: Option<(f64, f64)>,
-    /// Processor time that the looks took.
+    /// Processor time that the samples took.
     pub cpu: Duration,
 }
 
-/// Looks at once, every so often, and once more when the other end of `stop` is dropped or speaks. A look that fails counts nothing: files
-/// come and go meanwhile.
+/// Takes a sample at once, at every interval, and when the other end of `stop` is dropped or sends. A failed sample
+/// counts nothing: files come and go meanwhile.
 pub fn watch(every: Duration, stop: &Receiver<()>, look: &dyn Fn() -> Option<f64>) -> SpaceSeen {
     let (mut sum, mut peak, mut looks) = (0.0, 0.0f64, 0u64);
     loop {
@@ -39,7 +39,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::channel;
 
-    /// What a run of these looks gives; the last is the one behind the end.
+    /// The result of a run with these samples; the last one is taken after the end.
     fn watched(looks: &[Option<f64>]) -> Option<(f64, f64)> {
         let (send, receive) = channel();
         let (send, at) = (Cell::new(Some(send)), Cell::new(0));

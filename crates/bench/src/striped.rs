@@ -1,7 +1,8 @@
-//! Lock striping, the textbook way to read, modify and write (cLSM, section 5.1): "protects each RMW and write operation with
-//! an exclusive granular lock to the accessed key". Around the gets and puts of any engine; gets take no lock.
+//! Lock striping, the textbook way to read, modify and write (cLSM, section 5.1): "protects each RMW and write
+//! operation with an exclusive granular lock to the accessed key". Wraps the gets and puts of any engine; gets take no
+//! lock.
 //!
-//! 1. Whoever changes a key holds its stripe, so nothing comes between an update's get and its put.
+//! 1. A writer of a key holds its stripe, so no other write comes between an update's get and its put.
 //! 2. Several stripes are taken in the order of their numbers.
 
 use crate::counter;
@@ -10,7 +11,7 @@ use crate::random::scramble;
 use crossbeam_utils::CachePadded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks of a table: so many that a few threads hardly ever meet by chance.
+/// The number of locks: so many that a few threads rarely collide by chance.
 pub const STRIPES: usize = 1024;
 
 /// An engine whose writes take locks.
@@ -20,17 +21,17 @@ pub struct Striped<E> {
     increments: Increments,
 }
 
-/// How counters are added to.
+/// How additions to counters are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Increments {
-    /// As anything else: under the stripe.
+    /// Like all updates: under the stripe.
     Striped,
-    /// By the engine alone, which adds atomically. A counter is then not to be updated in other ways at the same time.
+    /// By the engine alone, which adds atomically. A counter must then not be updated in other ways at the same time.
     Own,
 }
 
 impl<E: Engine> Striped<E> {
-    /// Around an engine.
+    /// Wraps an engine.
     pub fn new(engine: E, increments: Increments) -> Self {
         Self { engine, stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(), increments }
     }
@@ -133,7 +134,7 @@ mod tests {
         assert!(stripes(|n| [&n.to_le_bytes(), &[0; 16][..]].concat()) > STRIPES - 5);
     }
 
-    /// Get and put of the map behind it are two steps; without the stripes increments would be lost.
+    /// Get and put of the map are two steps; without the stripes increments would be lost.
     #[test]
     fn nothing_is_lost_between_a_get_and_its_put() {
         let engine = Striped::new(Map::default(), Increments::Striped);

@@ -1,15 +1,15 @@
-//! What a worker counted.
+//! The counters of a worker.
 
 use crate::latency::Latencies;
 
-/// Counts and times of one worker, or of all.
+/// Counters and latencies of one worker, or of all.
 #[derive(Debug)]
 pub struct Tally {
     /// Operations.
     pub ops: u64,
     /// Reads that found their key.
     pub found: u64,
-    /// Reads that did not.
+    /// Reads that did not find it.
     pub not_found: u64,
     /// Values or keys that cannot be right.
     pub wrong: u64,
@@ -17,9 +17,9 @@ pub struct Tally {
     pub pairs: u64,
     /// Bytes of keys and values put.
     pub bytes_written: u64,
-    /// Bytes of keys and values got back.
+    /// Bytes of keys and values read.
     pub bytes_read: u64,
-    /// Times.
+    /// Latencies.
     pub latencies: Latencies,
 }
 

@@ -1,4 +1,4 @@
-//! Whole sessions on small stores: every named workload, counts, checks, refusals.
+//! Whole sessions on small stores: every named workload, counts, checks, errors.
 
 use crate::catalogue::{NAMES, list, named};
 use crate::choice::Choice;
@@ -48,7 +48,7 @@ fn every_workload_runs_and_reads_what_was_loaded() {
                 outcome.ops_per_s > 0.0 && outcome.p50_us <= outcome.p99_us && outcome.p99_us <= outcome.max_ms * 1e3
             );
             assert!(outcome.cpu_us_per_op >= outcome.cpu_us_per_op_run && outcome.space_amp > 0.5, "{outcome:?}");
-            // What fills has no live bytes at first, and what only reads changes nothing.
+            // A fill has no live bytes at first, and a workload that only reads changes nothing.
             let puts = !fill_only(name) && !name.starts_with("read") && !["seekrandom", "c"].contains(&name);
             assert_eq!(outcome.files_mean.is_some(), puts || name == "readwhilewriting", "{outcome:?}");
             if let (Some(mean), Some(peak)) = (outcome.files_mean, outcome.files_peak) {
@@ -96,7 +96,7 @@ fn time_bounds_a_run_and_the_writer_beside_ends_with_it() {
     let outcomes = run(&Alluvium, "fillrandom,readwhilewriting,readseq,d,writewhilescanning", &settings).unwrap();
     assert_eq!(outcomes[0].num, 2000, "a fill with a number loads it whatever the time");
     for outcome in &outcomes[1..] {
-        // The upper bounds are loose: other tests may have the cores.
+        // The upper bounds are loose: other tests may use the cores.
         assert!((0.25..20.0).contains(&outcome.elapsed_s), "{}: {}", outcome.workload, outcome.elapsed_s);
         assert!(outcome.series.len() >= 2 && outcome.ops > 100, "{}: {}", outcome.workload, outcome.ops);
     }
@@ -149,7 +149,7 @@ fn an_existing_store_is_used_and_kept() {
     assert!(path.exists());
 }
 
-/// A map that is no store: it may lose, change or refuse.
+/// A map in place of a store: it may lose, change or refuse.
 #[derive(Default)]
 struct Shared(std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>, Fault);
 
@@ -238,7 +238,7 @@ fn a_store_that_errs_is_found_out() {
     assert_eq!((outcomes[0].log_amp, outcomes[0].stalled_ms), (None, None));
 }
 
-/// Alluvium's own read-modify-writes, and those behind locks, whose memory is small enough for generations to change meanwhile.
+/// Alluvium's own read-modify-writes, and those under locks, with so little memory that generations change meanwhile.
 #[test]
 fn increments_of_several_threads_lose_none() {
     for factory in [&Alluvium as &dyn Factory, &AlluviumStriped] {
@@ -283,7 +283,7 @@ fn threads_of_ranges_keep_to_their_own() {
     let mix = Mix { overwrite: 1, choice: Some(Choice::Zipfian), ranges: 4, ..Mix::default() };
     session.run(&Workload { name: "ranges".into(), job: Job::Mix(mix) }, &()).unwrap();
     let numbers: Vec<u64> = map.0.lock().unwrap().keys().map(|key| Keys::sequential_number(key)).collect();
-    // Two threads: the first two quarters of the numbers, each with keys of its own.
+    // Two threads: the first two quarters of the numbers, each with its own keys.
     assert!(numbers.iter().all(|number| *number < 1000), "{:?}", numbers.last());
     for quarter in [0..500u64, 500..1000] {
         assert!(numbers.iter().filter(|number| quarter.contains(*number)).count() > 50, "{quarter:?}");

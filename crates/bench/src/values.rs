@@ -1,15 +1,16 @@
-//! Values: pieces of a pool of random bytes, so that no value costs a copy and no block compresses. Shared by all threads.
+//! Values: pieces of a pool of random bytes, so that no value costs a copy and no block compresses. Shared by all
+//! threads.
 //!
-//! A key's value follows from its number and one of `VERSIONS` versions: an overwrite changes the bytes, and a reader can
-//! still tell whether what it got belongs to the key.
+//! A key's value follows from its number and one of `VERSIONS` versions: an overwrite changes the bytes, and a reader
+//! can still check whether a value belongs to the key.
 
 use crate::random::{Random, scramble};
 
-/// Values that a key may take.
+/// The number of values that a key may have.
 pub const VERSIONS: u64 = 4;
 /// Largest value.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
-/// Places at which a value may begin; the pool stays in the processor's second-level cache.
+/// The number of offsets at which a value may begin; the pool fits in the processor's second-level cache.
 const PLACE_BITS: u32 = 20;
 
 /// The pool.
@@ -20,7 +21,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of so many bytes.
+    /// Values of this many bytes.
     pub fn new(bytes: usize) -> Self {
         let mut random = Random::new(0x5eed, 0);
         let words = ((1 << PLACE_BITS) + bytes).div_ceil(8);

@@ -1,4 +1,4 @@
-//! The worker of a walk over all pairs. An operation is a pair; a thousand of them are timed together, for reading the clock
+//! The worker of a full scan. An operation is a pair; a thousand pairs are timed together, since reading the clock
 //! takes as long as reading a pair.
 
 use crate::engine::{Direction, Result};
@@ -9,8 +9,8 @@ use std::hint::black_box;
 /// Pairs that are timed together.
 const LAP: u64 = 1000;
 
-/// Walks over the store once, over at most `--ops` pairs, or again and again until the time is up. A walk is never cut short
-/// by time: an engine's scan cannot be stopped from outside.
+/// Scans the store once, up to `--ops` pairs, or repeatedly until the time is up. A scan is never cut short by time: an
+/// engine's scan cannot be stopped from outside.
 pub fn run(field: &Field<'_>, lane: usize, direction: Direction) -> Result<Tally> {
     let mut tally = Tally::new();
     let limit = if field.settings.duration.is_some() { u64::MAX } else { field.settings.ops.unwrap_or(u64::MAX) };
@@ -24,7 +24,7 @@ pub fn run(field: &Field<'_>, lane: usize, direction: Direction) -> Result<Tally
     }
 }
 
-/// Walks over the store again and again until told to stop; the walk under way is finished.
+/// Scans the store repeatedly until stopped; finishes the current scan.
 pub fn scan_beside(field: &Field<'_>) -> Result<Tally> {
     let mut tally = Tally::new();
     while !field.failed() {
@@ -33,7 +33,7 @@ pub fn scan_beside(field: &Field<'_>) -> Result<Tally> {
         let visited = field.engine.scan(None, Direction::Forward, u64::MAX, &mut |key, value| {
             bytes += (key.len() + value.len()) as u64;
             black_box((key.last(), value.last()));
-            // What comes when the others are done is not work beside them.
+            // Pairs that are read after the others are done are not counted.
             in_time += u64::from(!field.failed());
         })?;
         tally.ops += in_time;

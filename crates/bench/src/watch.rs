@@ -1,16 +1,16 @@
-//! Who wants to see how far a run is.
+//! Receives the progress of a run.
 
-/// Is told of progress, from any thread. All methods do nothing unless written otherwise.
+/// Receives progress, from any thread. The default methods do nothing.
 pub trait Watch: Sync {
-    /// A workload begins; `operations` is how many there will be, if that is known.
+    /// A workload begins; `operations` is their number, if known.
     fn begin(&self, _engine: &str, _workload: &str, _operations: Option<u64>) {}
-    /// So many operations are done.
+    /// This many operations are done.
     fn done(&self, _operations: u64) {}
-    /// The operations are done; background work is waited for.
+    /// The operations are done; background work is awaited.
     fn settling(&self) {}
     /// The workload is over.
     fn end(&self) {}
 }
 
-/// Nobody.
+/// Ignores progress.
 impl Watch for () {}

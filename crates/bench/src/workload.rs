@@ -1,4 +1,4 @@
-//! What a benchmark does: descriptions, no execution. `catalogue.rs` has those with names.
+//! Descriptions of workloads, without execution. `catalogue.rs` has the named ones.
 
 use crate::choice::Choice;
 use crate::engine::Direction;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A workload: what is done to a store, whatever the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// What it is called in results.
+    /// Its name in results.
     pub name: String,
     /// What it does.
     pub job: Job,
@@ -17,20 +17,20 @@ pub struct Workload {
 /// The kinds of work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {
-    /// Loads every key once into a fresh store.
+    /// Loads every key once into a new store.
     Fill {
-        /// How their numbers lie in key order.
+        /// How key numbers map to key order.
         order: Order,
-        /// In which order the numbers come.
+        /// The order of the numbers.
         arrival: Arrival,
     },
-    /// Operations on loaded keys, drawn by weight.
+    /// Operations on loaded keys, chosen by weight.
     Mix(Mix),
-    /// Every thread walks over all pairs; an operation is a pair.
+    /// Every thread scans all pairs; an operation is a pair.
     Walk(Direction),
 }
 
-/// The order in which a fill takes the numbers of its keys.
+/// The order in which a fill puts its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrival {
     /// 0, 1, 2 and so on; threads take chunks in turn.
@@ -40,7 +40,7 @@ pub enum Arrival {
     Shuffled,
 }
 
-/// Weights of operations; their sum is what a weight is part of.
+/// Weights of operations, relative to their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix {
     /// Gets of loaded keys.
@@ -51,9 +51,9 @@ pub struct Mix {
     pub overwrite: u32,
     /// Puts of new keys.
     pub insert: u32,
-    /// Deletes of loaded keys, which may be gone.
+    /// Deletes of loaded keys, which may be absent already.
     pub delete: u32,
-    /// Seeks to a loaded key and pairs from there.
+    /// Seeks to a loaded key and reads pairs from there.
     pub scan: u32,
     /// Read-modify-writes of loaded keys.
     pub modify: u32,
@@ -63,22 +63,23 @@ pub struct Mix {
     pub if_absent_old: u32,
     /// Additions of 1 to loaded keys, whose values are counters.
     pub increment: u32,
-    /// Pairs of a scan, drawn evenly between both, which are included.
+    /// Pairs of a scan, chosen uniformly between both bounds, inclusive.
     pub scan_pairs: (u64, u64),
-    /// Which keys.
+    /// The key distribution.
     pub choice: Option<Choice>,
-    /// The numbers of the loaded keys fall into so many ranges of one size, and each thread keeps to one; 0: all have all.
+    /// The numbers of the loaded keys are divided into this many ranges of equal size, and each thread uses one; 0: all
+    /// threads use all.
     pub ranges: u64,
-    /// What one thread more does as fast as it can, until the others are done.
+    /// What the background thread does, until the others are done.
     pub beside: Option<Beside>,
 }
 
-/// Work of a thread that is counted apart.
+/// Work of a thread that is counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
-    /// Overwrites keys, uniformly; an operation is a put.
+    /// Overwrites keys, uniformly chosen; an operation is a put.
     Writer,
-    /// Walks over the whole store, again and again; an operation is a pair. The walk under way is finished.
+    /// Scans the whole store repeatedly; an operation is a pair. Finishes the current scan.
     Scanner,
 }
 
@@ -90,12 +91,12 @@ impl Mix {
         self.read + self.miss + self.scan + puts + modifies
     }
 
-    /// Whether it makes new keys.
+    /// Whether it inserts new keys.
     pub fn grows(&self) -> bool {
         self.insert + self.if_absent_new > 0
     }
 
-    /// Whether it writes, and leaves every key that was there: then the live bytes are known at every moment.
+    /// Whether it writes and keeps every existing key: then the live bytes are known at every moment.
     pub fn rewrites(&self) -> bool {
         let writes = self.overwrite + self.modify + self.increment > 0 || self.grows();
         (writes || self.beside == Some(Beside::Writer)) && self.delete == 0
@@ -103,7 +104,7 @@ impl Mix {
 }
 
 impl Workload {
-    /// Whether it starts with a fresh store.
+    /// Whether it starts with a new store.
     pub fn fills(&self) -> bool {
         matches!(self.job, Job::Fill { .. })
     }

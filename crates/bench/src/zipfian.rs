@@ -1,12 +1,13 @@
-//! Zipfian ranks as YCSB draws them: the closed formula of Gray et al. (SIGMOD 1994), one power a draw. A thread has its own.
+//! Zipfian ranks as YCSB draws them: the closed formula of Gray et al. (SIGMOD 1994), one power per draw. Each thread
+//! has its own.
 //!
-//! The constant of YCSB, 0.99, gives the most popular of a million items about 6.5% of all draws.
+//! YCSB's constant, 0.99, gives the most popular of a million items about 6.5% of all draws.
 
 use crate::random::Random;
 
 /// YCSB's skew.
 const THETA: f64 = 0.99;
-/// Terms of the zeta sum that are added one by one; Euler and Maclaurin give the rest, to better than 1e-9.
+/// Terms of the zeta sum that are added one by one; the Euler-Maclaurin formula gives the rest, to better than 1e-9.
 const TERMS: u64 = 100;
 
 /// Draws ranks below a count, 0 most often.
@@ -28,7 +29,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Another count. Costs a few powers, not a sum over all items.
+    /// Changes the count. Costs a few powers, not a sum over all items.
     pub fn grow(&mut self, count: u64) {
         self.count = count as f64;
         self.zeta = if count < TERMS { harmonic(count) } else { self.head + tail(count) };
@@ -90,7 +91,7 @@ mod tests {
         let mut counts = vec![0u32; count as usize];
         (0..draws).for_each(|_| counts[zipfian.rank(&mut random) as usize] += 1);
         let zeta = harmonic(count);
-        // The closed formula is exact for the first two ranks and follows the curve behind them.
+        // The closed formula is exact for the first two ranks and follows the curve after them.
         for (ranks, tolerance) in [(0..1, 0.02), (1..2, 0.03), (2..10, 0.2), (10..100, 0.1), (100..10_000, 0.05)] {
             let share = ranks.clone().map(|rank| f64::from(counts[rank])).sum::<f64>() / f64::from(draws);
             let theory = ranks.clone().map(|rank| (rank as f64 + 1.0).powf(-THETA)).sum::<f64>() / zeta;

@@ -1,4 +1,4 @@
-//! What is measured is what is missing.
+//! Only missing measurements are made.
 
 use super::*;
 use crate::plan::Step;

@@ -1,17 +1,17 @@
-//! An engine kind as the benchmark's sessions open it: the same memory limit and data size for all, and what the engine says
-//! of itself kept for the results.
+//! An engine kind as the benchmark's sessions open it: the same memory limit and data size for all. Keeps what the
+//! engine reports about itself for the results.
 
 use super::{Kind, Setting, Setup};
 use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What an engine said when it was opened.
+/// What an engine reported when it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Its version.
     pub version: String,
-    /// What it was set to.
+    /// Its settings.
     pub settings: Vec<Setting>,
 }
 
@@ -24,12 +24,12 @@ pub struct KindFactory {
 }
 
 impl KindFactory {
-    /// Of this kind, for so many bytes of keys and values.
+    /// Of this kind, for this many bytes of keys and values.
     pub fn new(kind: &'static Kind, data_bytes: u64, background_threads: usize) -> Self {
         Self { kind, data_bytes, background_threads, about: Mutex::default() }
     }
 
-    /// What the engine said when it was last opened.
+    /// What the engine reported when it was last opened.
     pub fn about(&self) -> About {
         self.about.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -10,8 +10,8 @@ use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, P
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOOM_BITS: f32 = 10.0;
-/// The journal's own bytes around one record that is written by itself: its start marker with count and number (13), the
-/// item's tag, type, keyspace and lengths (21), and the end marker with checksum and magic (13).
+/// The journal's own bytes around a single record: start marker with count and number (13), the item's tag, type,
+/// keyspace and lengths (21), end marker with checksum and magic (13).
 const JOURNAL_BYTES_PER_WRITE: u64 = 13 + 21 + 13;
 
 struct Fjall {

@@ -1,5 +1,5 @@
-//! LMDB: a memory-mapped B+tree. Two ways to set it: `lmdb` writes through the map and leaves syncing to the kernel, which
-//! a loss of power can turn into a broken file; `lmdb-durable` has its defaults, where every commit is on the disk.
+//! LMDB: a memory-mapped B+tree, in two configurations. `lmdb` writes through the map and leaves syncing to the kernel,
+//! so a power loss can corrupt the file. `lmdb-durable` has its defaults, where every commit is synced.
 
 use super::pending::{Changes, Known, Pending};
 use super::setup::{Opened, STRIPED, Setup, mib, setting};
@@ -11,17 +11,17 @@ use std::ops::Bound;
 
 const PUTS_PER_TRANSACTION: usize = 1000;
 const GIB: u64 = 1 << 30;
-/// Room for pages that are half full and for pages that wait to be free.
+/// Space for pages that are half full and for pages that wait to be freed.
 const MAP_BYTES_PER_DATA_BYTE: u64 = 8;
 
 struct Lmdb {
     env: Env,
     database: Database<Bytes, Bytes>,
-    /// Only where commits are synced and many puts share one.
+    /// Only if commits are synced and many puts share one.
     pending: Option<Pending>,
 }
 
-/// Opens it with `NOSYNC|WRITEMAP|MAPASYNC`: a transaction a put.
+/// Opens it with `NOSYNC|WRITEMAP|MAPASYNC`: a transaction for each put.
 pub fn open_unsynced(setup: &Setup) -> Result<Opened> {
     if setup.sync {
         return Err("lmdb does not sync: with --sync take lmdb-durable".into());
@@ -40,9 +40,9 @@ fn open(setup: &Setup, flags: EnvFlags, puts: usize) -> Result<Opened> {
     let map_bytes = (setup.data_bytes * MAP_BYTES_PER_DATA_BYTE).max(4 * GIB).next_multiple_of(GIB);
     let mut options = EnvOpenOptions::new();
     options.map_size(usize::try_from(map_bytes)?).max_readers(64);
-    // SAFETY: the flags that weaken LMDB only weaken what survives a loss of power; none of them gives up its locks.
+    // SAFETY: these flags only weaken what survives a power loss; none of them disables its locks.
     unsafe { options.flags(flags) };
-    // SAFETY: the directory was made for this process, which opens it once; nobody else changes the mapped file.
+    // SAFETY: the directory was made for this process, which opens it once; no other process changes the mapped file.
     let env = unsafe { options.open(&setup.directory)? };
     let mut transaction = env.write_txn()?;
     let database = env.create_database(&mut transaction, None)?;
@@ -166,8 +166,8 @@ impl Engine for Lmdb {
         Ok(visited)
     }
 
-    /// Reads and writes in one transaction, of which there is one at a time. Where puts wait for a shared one, locks are around
-    /// this engine, and they call only its get and put.
+    /// Reads and writes in one transaction, of which there is one at a time. If puts wait for a shared transaction,
+    /// locks are around this engine, and they call only its get and put.
     fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> bool) -> Result<()> {
         self.write(|transaction| {
             let mut new = Vec::new();

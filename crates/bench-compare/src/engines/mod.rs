@@ -1,4 +1,4 @@
-//! The engines of the comparison: which there are, which are built in, and how each is opened.
+//! The engines of the comparison: which exist, which are built in, and how each is opened.
 
 mod factory;
 #[cfg(feature = "fjall")]
@@ -33,24 +33,24 @@ pub use setup::{HARNESS_BYTES, Open, Setting, Setup};
 use std::fmt;
 use std::path::Path;
 
-/// Names the engine that all others are compared with.
+/// The name of the engine that all others are compared with.
 pub const OURS: &str = "alluvium";
 
-/// An engine that the comparison knows.
+/// An engine of the comparison.
 pub struct Kind {
-    /// What it is called on the command line and in results.
+    /// Its name on the command line and in results.
     pub name: &'static str,
-    /// The feature of this crate that builds it in; `None`: always there.
+    /// The feature of this crate that builds it in; `None` if it is always built in.
     pub feature: Option<&'static str>,
-    /// How it is opened, where it is built in.
+    /// How it is opened, if it is built in.
     pub open: Option<Open>,
     /// Whether a file of its directory is its log.
     pub is_log: fn(&Path) -> bool,
     /// Whether it can sync every write.
     pub syncs: bool,
-    /// Why it cannot run here, whatever is built in.
+    /// Why it cannot run here, if so.
     pub missing: fn() -> Option<String>,
-    /// Whether it takes part only where it is named: a variant, for one question.
+    /// Whether it takes part only if it is named: a variant for a special question.
     pub by_name: bool,
 }
 
@@ -166,7 +166,7 @@ fn splinterdb_missing() -> Option<String> {
 }
 
 impl Kind {
-    /// Why it cannot take part; `None` where it can.
+    /// Why it cannot take part; `None` if it can.
     pub fn hindrance(&self, sync: bool) -> Option<String> {
         if self.open.is_none() {
             let feature = self.feature.unwrap_or_default();
@@ -185,7 +185,7 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// The engine of a name.
+/// The engine with this name.
 pub fn find(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
@@ -193,16 +193,16 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 /// The engines that take part, and why others do not.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// Those that do.
+    /// Those that take part.
     pub taken: Vec<&'static Kind>,
-    /// Those that were not asked for by name and cannot, with the reason.
+    /// Those that were not named and cannot take part, with the reason.
     pub skipped: Vec<(&'static str, String)>,
 }
 
-/// Picks engines by name; without names, all that can take part here but those that want to be named.
+/// Picks engines by name; without names, all that can take part here except those that must be named.
 ///
 /// # Errors
-/// A name that no engine has, or an engine asked for by name that cannot take part.
+/// A name that no engine has, or a named engine that cannot take part.
 pub fn select(names: &[String], sync: bool) -> Result<Selection, String> {
     let mut selection = Selection::default();
     if names.is_empty() {
@@ -227,7 +227,7 @@ pub fn select(names: &[String], sync: bool) -> Result<Selection, String> {
     Ok(selection)
 }
 
-/// Prints which engines are there, and why others are not.
+/// Prints which engines exist, and why some are not available.
 pub fn list() {
     for kind in &KINDS {
         let state = kind.hindrance(false).unwrap_or_else(|| {

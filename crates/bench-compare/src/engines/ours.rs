@@ -1,4 +1,4 @@
-//! Alluvium, with everything it keeps in memory in its one budget.
+//! Alluvium, with all its memory in its one budget.
 
 use super::setup::{Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
@@ -10,7 +10,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     open_by(&Alluvium, "its own", setup)
 }
 
-/// Opens it with the textbook's read-modify-write around its gets and puts.
+/// Opens it with read-modify-writes under locks, around its gets and puts.
 pub fn open_striped(setup: &Setup) -> Result<Opened> {
     open_by(&AlluviumStriped, STRIPED, setup)
 }

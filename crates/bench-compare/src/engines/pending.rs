@@ -1,5 +1,5 @@
-//! Writes that wait to go into one transaction, for B-trees whose commits are dear: they see their own writes before the
-//! commit, and a batch is committed when it is full, before a scan, and when the store settles.
+//! Writes that wait for a shared transaction, for B-trees whose commits are expensive. They see their own writes before
+//! the commit. A batch is committed when it is full, before a scan, and when the store settles.
 //!
 //! Any thread may call; one mutex orders writers, and a reader takes it only while something waits.
 
@@ -13,16 +13,16 @@ pub type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 /// The waiting writes.
 pub struct Pending {
     changes: Mutex<Changes>,
-    /// How many wait; written under the lock. A reader that sees its own thread's writes needs no more than relaxed order,
-    /// and other threads' writes are not acknowledged to it.
+    /// How many wait; written under the lock. Relaxed is enough for a reader to see its own thread's writes; other
+    /// threads' writes are not acknowledged to it.
     count: AtomicUsize,
     limit: usize,
 }
 
-/// What is known of a key among the waiting writes.
+/// What the waiting writes say about a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing: the store decides.
+    /// Nothing: the store has the answer.
     Nothing,
     /// It is removed.
     Removed,
@@ -40,7 +40,7 @@ impl Pending {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a write, and hands all to `commit` where that makes a batch.
+    /// Adds a write, and passes all to `commit` if the batch is full.
     pub fn add<E>(
         &self,
         key: &[u8],
@@ -56,7 +56,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Hands all that waits to `commit`.
+    /// Passes all waiting writes to `commit`.
     pub fn flush<E>(&self, commit: impl FnOnce(&Changes) -> Result<(), E>) -> Result<(), E> {
         let changes = self.lock();
         match changes.is_empty() {

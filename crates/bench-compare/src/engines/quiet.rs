@@ -1,16 +1,16 @@
-//! Waiting until background work is over, for engines that cannot say so: what they show of themselves stands still and the
+//! Waits until background work is over, for engines that cannot report it: until their figures stop changing and the
 //! process uses no processor time.
 
 use std::time::Duration;
 
-/// How often is looked, and how many looks in a row must show nothing.
+/// How often the figures are read, and how many reads in a row must show no change.
 const POLL: Duration = Duration::from_millis(50);
 const STILL_POLLS: u32 = 10;
-/// Ticks (10 ms each) that looking itself may cost between two looks.
+/// Ticks (10 ms each) that the reads themselves may cost.
 const OWN_TICKS: u64 = 1;
 
-/// Returns once `look` gave the same for half a second in which the process did nothing else. `look` must be cheap, and the
-/// caller's other threads must rest.
+/// Returns once `look` has returned the same for half a second in which the process did nothing else. `look` must be
+/// cheap, and the caller's other threads must be idle.
 pub fn wait<T: PartialEq>(mut look: impl FnMut() -> T) {
     let mut before = (look(), busy_ticks());
     let mut still = 0;
@@ -52,7 +52,7 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get().min(5)
         });
-        // Four looks that change, then ten that do not.
+        // Four reads that change, then ten that do not.
         assert!(looks.get() >= 14, "{}", looks.get());
         assert!(started.elapsed() >= POLL * 13);
     }

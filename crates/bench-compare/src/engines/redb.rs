@@ -1,5 +1,5 @@
-//! redb: a copy-on-write B-tree in Rust. A commit costs it a whole path of pages, so single puts are gathered into
-//! transactions of a thousand, which no other engine here needs; with `--sync` each put is its own transaction.
+//! redb: a copy-on-write B-tree in Rust. A commit writes a whole path of pages, so single puts are collected into
+//! transactions of a thousand, which no other engine here needs. With `--sync` each put is its own transaction.
 
 use super::pending::{Changes, Known, Pending};
 use super::setup::{Opened, STRIPED, Setup, mib, setting};
@@ -32,7 +32,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("read-modify-write", STRIPED),
     ];
     let engine = Redb { database, pending: Pending::new(puts), sync: setup.sync };
-    // The table must be there before the first read.
+    // The table must exist before the first read.
     engine.commit(&Changes::new(), true)?;
     let engine = Striped::new(engine, Increments::Striped);
     Ok(Opened { engine: Box::new(engine), version: versions::of("redb").to_owned(), settings })

@@ -1,4 +1,4 @@
-//! RocksDB, leveled, as its tuning guide has it for point reads and writes on few cores.
+//! RocksDB with leveled compaction, configured by its tuning guide for point reads and writes on few cores.
 
 use super::setup::{Opened, STRIPED, Setup, mib, setting};
 use super::versions;
@@ -64,7 +64,7 @@ fn add(_: &[u8], counter: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec
     Some(counter::bytes(sum).into())
 }
 
-/// RocksDB's own version stands behind the plus sign of the crate that binds it.
+/// RocksDB's own version follows the plus sign of the binding crate's version.
 fn version() -> String {
     let bound = versions::of("librocksdb-sys");
     bound.rsplit('+').next().unwrap_or(bound).to_owned()

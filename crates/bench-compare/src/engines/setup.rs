@@ -1,4 +1,5 @@
-//! What every engine is told when it is opened, and what it tells back: the same for all, so that none has an advantage.
+//! The configuration that every engine gets when it is opened, and what it reports: the same for all, so that none has
+//! an advantage.
 
 use alluvium_bench::Engine;
 use alluvium_bench::engine::Result;
@@ -12,39 +13,39 @@ pub type Setting = (String, String);
 pub struct Setup {
     /// An empty directory of its own.
     pub directory: PathBuf,
-    /// The whole memory that the process may use, page cache included: its cgroup's limit.
+    /// All memory that the process may use, page cache included: its cgroup's limit.
     pub memory_bytes: u64,
-    /// Bytes of a write buffer; `None`: by the memory.
+    /// Bytes of a write buffer; `None` to derive it from the memory.
     pub write_buffer: Option<u64>,
-    /// Keys and values that will be stored, bytes.
+    /// Bytes of keys and values that will be stored.
     pub data_bytes: u64,
-    /// Whether every write is on the disk before it returns.
+    /// Whether every write is synced before it returns.
     pub sync: bool,
-    /// Threads for background work, where the engine can be told.
+    /// Threads for background work, if they can be set.
     pub background_threads: usize,
 }
 
-/// An engine, ready.
+/// An open engine.
 pub struct Opened {
     /// The open store.
     pub engine: Box<dyn Engine>,
     /// Its version.
     pub version: String,
-    /// What it was set to.
+    /// Its settings.
     pub settings: Vec<Setting>,
 }
 
 /// One mebibyte.
 pub const MIB: u64 = 1 << 20;
 
-/// How engines without read-modify-writes of their own do them.
+/// How engines without their own read-modify-writes do them.
 pub const STRIPED: &str = "get and put under one of 1024 locks, which every write takes";
 
-/// What the harness itself may use of the limit: histograms, the pool of values, the program.
+/// Memory of the harness itself: histograms, the pool of values, the program.
 pub const HARNESS_BYTES: u64 = 32 * MIB;
 
 impl Setup {
-    /// One of several stores that share what the harness leaves and the background threads.
+    /// One of several stores that share the remaining memory and the background threads.
     pub fn part(self, count: u64) -> Self {
         let count = count.max(1);
         let memory_bytes = self.budget_bytes() / count + HARNESS_BYTES;
@@ -52,24 +53,25 @@ impl Setup {
         Self { memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
     }
 
-    /// Half of what the harness leaves, for a block cache. The rest is for write buffers, filters and the kernel's page cache, which
-    /// these engines read through and which counts in the limit, too. (With half of the limit itself RocksDB was killed at 96 MiB.)
+    /// Half of what the harness leaves, for a block cache. The rest is for write buffers, filters and the kernel's page
+    /// cache, which these engines read through and which counts towards the limit, too. (With half of the whole limit
+    /// RocksDB was killed at 96 MiB.)
     pub fn cache_bytes(&self) -> u64 {
         self.budget_bytes() / 2
     }
 
-    /// A write buffer, where nothing was said: 64 MiB as everywhere in this comparison, less where the limit is small.
+    /// The default write buffer: 64 MiB as everywhere in this comparison, less if the limit is small.
     pub fn write_buffer_bytes(&self) -> u64 {
         self.write_buffer.unwrap_or_else(|| (self.budget_bytes() / 8).clamp(MIB, 64 * MIB))
     }
 
-    /// Everything but what the harness needs, for engines that keep all they have in one budget.
+    /// Everything except the harness's memory, for engines with one budget.
     pub fn budget_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(HARNESS_BYTES).max(self.memory_bytes / 2)
     }
 }
 
-/// A setting with a value that can be printed.
+/// A setting with a printable value.
 pub fn setting(name: &str, value: impl ToString) -> Setting {
     (name.to_owned(), value.to_string())
 }
@@ -79,7 +81,7 @@ pub fn mib(name: &str, bytes: u64) -> Setting {
     (name.to_owned(), format!("{} MiB", bytes / MIB))
 }
 
-/// What opens an engine.
+/// Opens an engine.
 pub type Open = fn(&Setup) -> Result<Opened>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Every engine that is built in gives right answers, and engines are picked by name.
+//! Every engine that is built in returns correct results, and engines are picked by name.
 
 use super::*;
 use alluvium_bench::counter;
@@ -122,7 +122,7 @@ fn engines_may_be_used_by_many_threads() {
     }
 }
 
-/// Every engine that is there, those too that take part only by name.
+/// Every available engine, also those that take part only by name.
 fn all_ready() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().filter(|kind| kind.hindrance(false).is_none())
 }
@@ -143,7 +143,7 @@ fn increments_and_updates_of_several_threads_lose_none() {
                         engine.update(&key(100 + round % keys), &mut |old, new| counter::add(old, new, 1)).unwrap();
                         let put = engine.put_if_absent(&key(1000 + round), b"once").unwrap();
                         first.fetch_add(u64::from(put), std::sync::atomic::Ordering::Relaxed);
-                        // Other writes of the same engine, which must not swallow what waits.
+                        // Other writes to the same engine, which must not discard the waiting ones.
                         engine.put_batch(&[(&key(5000 + round), b"batch"), (&key(5001), b"batch")]).unwrap();
                     }
                 });
@@ -195,7 +195,7 @@ fn what_cannot_take_part_says_why() {
     let unsynced = Kind { open: Some(ours::open), syncs: false, ..absent };
     assert_eq!(unsynced.hindrance(false), None);
     assert!(unsynced.hindrance(true).unwrap().contains("sync"));
-    // Whatever is built in, every engine either takes part or is named with its reason.
+    // Whatever is built in, every engine either takes part or is listed with its reason.
     for sync in [false, true] {
         let selection = select(&[], sync).unwrap();
         let named = KINDS.iter().filter(|kind| kind.by_name).count();

@@ -1,9 +1,9 @@
-//! The exact versions of the crates that were built in, out of the lock file.
+//! The exact versions of the crates that were built in, from the lock file.
 
 /// The lock file of this build.
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 
-/// The version of a crate; "unknown" where the lock file does not name it.
+/// The version of a crate; "unknown" if the lock file does not contain it.
 pub fn of(name: &str) -> &'static str {
     in_lock(LOCK, name).unwrap_or("unknown")
 }

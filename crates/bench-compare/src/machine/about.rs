@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
 
-/// What a reader must know of the machine.
+/// What a reader needs to know about the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -41,21 +41,21 @@ fn memory_mib_in(meminfo: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes >> 10)
 }
 
-/// The commit of the source in the current directory, with "-changed" where files differ from it; "unknown" without git.
+/// The commit of the source in the current directory, with "-changed" if files differ from it; "unknown" without git.
 pub fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return UNKNOWN.to_owned() };
-    // Results and documents change nothing that is measured.
+    // Results and documents do not change what is measured.
     let changed = git(&["status", "--porcelain", "--", ":/src", ":/crates", ":/Cargo.toml", ":/Cargo.lock"]);
     if changed.is_none_or(|changed| changed.is_empty()) { commit } else { commit + CHANGED }
 }
 
-/// Stands for a commit where there is no git.
+/// Used for the commit if there is no git.
 pub const UNKNOWN: &str = "unknown";
-/// Marks a commit whose files were changed.
+/// Appended to a commit whose files were changed.
 pub const CHANGED: &str = "-changed";
 
 #[cfg(test)]

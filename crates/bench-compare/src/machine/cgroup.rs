@@ -1,5 +1,5 @@
-//! A memory limit for a child process: a cgroup of its own below this process's, of version 1 or 2, where that is permitted.
-//! Everything counts in it: the process's memory and the page cache of the files it reads and writes.
+//! A memory limit for a child process: its own cgroup below this process's, of version 1 or 2, if that is permitted. It
+//! counts the process's memory and the page cache of the files that it reads and writes.
 
 use super::stale;
 use std::fs;
@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a group that still has a dying process is asked to go.
+/// How often the removal of a group with a dying process is tried again.
 const REMOVE_ATTEMPTS: u32 = 50;
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
-/// A limit that any kernel takes.
+/// A limit that every kernel accepts.
 const TRIED_BYTES: u64 = 256 << 20;
 
 /// The two interfaces of the kernel.
@@ -44,7 +44,7 @@ impl Version {
     }
 }
 
-/// Where the group of this process is.
+/// The group of this process in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent {
     path: PathBuf,
@@ -59,10 +59,10 @@ pub struct Cgroup {
 }
 
 impl Parent {
-    /// The memory group of this process, by what the kernel says of mounts and groups.
+    /// The memory group of this process, from the kernel's lists of mounts and groups.
     ///
     /// # Errors
-    /// Says why where there is none.
+    /// Why there is none.
     pub fn find() -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         Self::find_in(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
@@ -88,13 +88,13 @@ impl Parent {
         version_one.or_else(|| own(str::is_empty).and_then(|path| found("cgroup2", None, &path, Version::Two)))
     }
 
-    /// The same where a group with a limit can be made below.
+    /// The same, if a group with a limit can be created below it.
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// Why it cannot.
     pub fn permitted() -> Result<Self, String> {
         let parent = Self::find()?;
-        // A group that is made and removed says whether it is permitted.
+        // Creates and removes a group, to test whether it is permitted.
         parent.limit(&format!("{}-try", std::process::id()), TRIED_BYTES)?;
         Ok(parent)
     }
@@ -107,17 +107,17 @@ impl Parent {
         }
     }
 
-    /// Makes a group below with a limit.
+    /// Creates a group with a limit.
     ///
     /// # Errors
-    /// Where this is not permitted, or the controller is not given to groups below.
+    /// This is not permitted, or the controller is not delegated to groups below.
     pub fn limit(&self, name: &str, bytes: u64) -> Result<Cgroup, String> {
         if self.version == Version::Two {
-            // Often refused: a group with processes may not give controllers on. The limit file below decides.
+            // Often refused: a group with processes may not delegate controllers. The limit file below decides.
             let _ = fs::write(self.path.join("cgroup.subtree_control"), "+memory");
         }
         for folder in stale::folders(&self.path) {
-            // One that still has a process stays.
+            // A group that still has a process stays.
             let _ = fs::remove_dir(folder);
         }
         let path = self.path.join(format!("{}{name}", stale::PREFIX));
@@ -146,7 +146,7 @@ impl<'a> Mount<'a> {
         Some(Self { root, point, kind, options })
     }
 
-    /// Where a group is in the file system; the mount may show only a part of the tree, and then the group may lie outside.
+    /// A group's path in the file system. The mount may show only a part of the tree, and the group may lie outside.
     fn below(&self, group: &str) -> Option<PathBuf> {
         let inside = Path::new(group).strip_prefix(self.root).ok()?;
         Some(Path::new(self.point).join(inside))
@@ -158,19 +158,19 @@ fn named(path: &Path, error: &io::Error) -> String {
 }
 
 impl Cgroup {
-    /// Puts a process in. What it used before stays where it was.
+    /// Adds a process. Its earlier memory stays charged where it was.
     pub fn admit(&self, process: u32) -> Result<(), String> {
         let path = self.path.join("cgroup.procs");
         fs::write(&path, process.to_string()).map_err(|error| named(&path, &error))
     }
 
-    /// The kernel refuses one below what is in use and cannot be given up.
+    /// The kernel refuses a limit below the memory that is in use and cannot be reclaimed.
     fn set_limit(&self, bytes: u64) -> Result<(), String> {
         let path = self.path.join(self.version.limit_file());
         fs::write(&path, bytes.to_string()).map_err(|error| named(&path, &error))
     }
 
-    /// The most bytes that were in use at once; older kernels of version 2 do not tell.
+    /// The peak memory; older kernels of version 2 do not report it.
     pub fn peak(&self) -> Option<u64> {
         fs::read_to_string(self.path.join(self.version.peak_file())).ok()?.trim().parse().ok()
     }
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(kills_in(""), 0);
     }
 
-    /// On a plain folder the files are plain files, too: what is written where can be seen.
+    /// In a plain directory the files are plain files, too, so the test can read what was written.
     #[test]
     fn the_limit_and_the_process_are_written_where_they_belong() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! How busy other programs kept the machine while we measured: all processor time of the machine (`/proc/stat`), less that of
-//! this process, less that of the kernel's threads, most of which is this process's own write-back.
+//! How busy other programs kept the machine during a measurement: all processor time of the machine (`/proc/stat`),
+//! minus that of this process and of the kernel's threads, most of which is this process's writeback.
 
 use std::fs;
 use std::time::Instant;
 
-/// Ticks of the kernel's accounting a second; fixed in its interface to programs.
+/// Ticks per second of the kernel's accounting; fixed in its interface to programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// The parent of the kernel's threads.
 const KTHREADD: u64 = 2;
@@ -17,7 +17,7 @@ struct Ticks {
     kernel_threads: u64,
 }
 
-/// Measures from its start.
+/// Measures from its creation.
 pub struct Meter {
     started: Instant,
     before: Ticks,
@@ -29,7 +29,7 @@ impl Meter {
         Self { started: Instant::now(), before: Ticks::now() }
     }
 
-    /// Processor time of others since the start, in percent of the whole machine's.
+    /// Processor time of other programs since the start, in percent of the whole machine's.
     pub fn other_percent(&self) -> f64 {
         let seconds = self.started.elapsed().as_secs_f64();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -57,7 +57,7 @@ impl Ticks {
     }
 }
 
-/// User, nice, system, interrupts and time stolen by the host; idle and waiting for disks are no load.
+/// User, nice, system, interrupts and time stolen by the host; idle and waiting for disks do not count.
 fn machine_ticks(stat: &str) -> u64 {
     let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let numbers: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
@@ -66,7 +66,7 @@ fn machine_ticks(stat: &str) -> u64 {
 
 /// The parent of a process, and its own user and system time.
 fn process_ticks(stat: &str) -> Option<(u64, u64)> {
-    // The name, in parentheses, may have any letters in it.
+    // The name, in parentheses, may contain any characters.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some((number(1)?, number(11)? + number(12)?))
@@ -113,7 +113,7 @@ mod tests {
         let (busy, seconds) = (meter.other_percent(), meter.started.elapsed().as_secs_f64());
         other.kill().unwrap();
         other.wait().unwrap();
-        // A loop has at least a share of one core, even beside other tests.
+        // A busy loop gets at least a share of one core, even beside other tests.
         assert!(busy > 2.0, "{busy}% in {seconds} s");
     }
 }

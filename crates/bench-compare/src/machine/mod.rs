@@ -1,4 +1,4 @@
-//! What the comparison needs of the machine: memory limits, other load, and what to write down about it.
+//! What the comparison needs from the machine: memory limits, the load of other programs, and its description.
 
 pub mod about;
 pub mod cgroup;

@@ -1,13 +1,13 @@
-//! What runs that were killed left behind: stores, and groups without processes. Their names have the number of the process
-//! that made them.
+//! Removes what killed runs left: stores, and groups without processes. Their names contain the id of the process that
+//! created them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How the names begin.
+/// The prefix of the names.
 pub const PREFIX: &str = "bench-compare-";
 
-/// Folders in `parent` that were made by processes that are gone.
+/// Directories in `parent` whose creating processes are gone.
 pub fn folders(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
     let folders = entries.filter_map(|entry| {
@@ -18,7 +18,7 @@ pub fn folders(parent: &Path) -> Vec<PathBuf> {
     folders.collect()
 }
 
-/// Removes stores; a run that cannot has less room, and no other harm.
+/// Removes stores. A store that cannot be removed only takes disk space.
 pub fn remove_stores(parent: &Path) {
     for folder in folders(parent) {
         eprintln!("{} was left by a run that is gone; removing it", folder.display());
@@ -26,7 +26,7 @@ pub fn remove_stores(parent: &Path) {
     }
 }
 
-/// The process in a name of ours.
+/// The process id in a name.
 fn maker(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

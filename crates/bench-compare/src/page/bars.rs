@@ -1,4 +1,4 @@
-//! Bars, an engine a row: its name and figures above, the bar below across the whole width.
+//! Bars, a row per engine: its name and figures above, the bar below across the whole width.
 
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
@@ -7,7 +7,7 @@ use crate::summary::median;
 const ROW: f64 = 31.0;
 const TOP: f64 = 4.0;
 const BAR: f64 = 9.0;
-/// From the top of a row to the line of its text.
+/// From the top of a row to the baseline of its text.
 const TEXT: f64 = 12.0;
 
 /// A row.
@@ -17,9 +17,9 @@ pub struct Row {
     pub name: String,
     /// The class of its color.
     pub class: &'static str,
-    /// The figures in words.
+    /// The figures as text.
     pub label: String,
-    /// Lengths of the parts, one behind the other; the first is solid, the others are paler.
+    /// Lengths of the parts, one after the other; the first is solid, the others are paler.
     pub parts: Vec<f64>,
 }
 
@@ -29,12 +29,13 @@ impl Row {
     }
 }
 
-/// The drawing of some rows, the longest as wide as the drawing.
+/// Draws some rows, the longest as wide as the drawing.
 pub fn draw(rows: &[Row], title: &str) -> String {
     draw_up_to(rows, title, f64::INFINITY)
 }
 
-/// The same where one row may be out of all proportion: so many times the median fills the row, and what is longer does, too.
+/// The same if one row may be far longer than the others: a bar of this many times the median fills the row, and longer
+/// ones are cut.
 pub fn draw_cut(rows: &[Row], title: &str, medians: f64) -> String {
     let middle = median(rows.iter().map(Row::length)).unwrap_or(0.0);
     draw_up_to(rows, title, if middle > 0.0 { middle * medians } else { f64::INFINITY })
@@ -76,11 +77,11 @@ mod tests {
         };
         let svg = draw(&[row("one", &[1.0, 2.0]), row("two", &[6.0])], "t");
         assert!(svg.contains("<rect class=\"bar e0\" x=\"0.0\" y=\"51.0\" width=\"360.0\""), "{svg}");
-        // Parts lie behind each other: 1 of 6, then 2 of 6.
+        // The parts follow each other: 1 of 6, then 2 of 6.
         assert!(svg.contains("class=\"bar e0\" x=\"0.0\" y=\"20.0\" width=\"60.0\""), "{svg}");
         assert!(svg.contains("class=\"bar pale e0\" x=\"60.0\" y=\"20.0\" width=\"120.0\""), "{svg}");
         assert!(svg.contains("3 in all"));
-        // One of a hundred does not flatten the others.
+        // One value of a hundred does not flatten the others.
         let rows = [row("one", &[1.0]), row("two", &[2.0]), row("three", &[100.0])];
         let svg = draw_cut(&rows, "t", 2.0);
         assert!(svg.contains("y=\"51.0\" width=\"180.0\"") && svg.contains("y=\"82.0\" width=\"360.0\""), "{svg}");

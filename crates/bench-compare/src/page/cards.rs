@@ -11,14 +11,14 @@ use crate::text::{count, figures, figures_or_dash};
 use alluvium_bench::catalogue;
 use std::fmt::Write;
 
-/// Percentiles that the axis of latencies names.
+/// Percentiles with a label on the axis of latencies.
 const PERCENTS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
-/// Amplification of so many times the median fills a row.
+/// An amplification of this many times the median fills a row.
 const MEDIANS_MAX: f64 = 4.0;
 /// Where the axis ends, in nines.
 const NINES_MAX: f64 = 5.5;
 
-/// A card: a heading, a drawing, and what it shows.
+/// A card: a heading, a drawing, and a caption.
 fn card(heading: &str, drawing: &str, caption: &str) -> String {
     format!(
         "<figure class=\"card\"><h4>{}</h4>\n{drawing}<figcaption>{}</figcaption></figure>\n",
@@ -104,7 +104,7 @@ fn over_time(group: &Group<'_>) -> String {
     card("Over time", &drawing, caption)
 }
 
-/// Where a percentile lies: every nine takes as much room.
+/// The position of a percentile: every nine has the same width.
 fn nines(percent: f64) -> f64 {
     let rest = 1.0 - percent / 100.0;
     let nines = if rest > 0.0 { -rest.log10() } else { NINES_MAX };
@@ -159,7 +159,7 @@ fn amplification(group: &Group<'_>) -> String {
         )
 }
 
-/// Speed by threads, a drawing for each workload that was measured with several numbers of them.
+/// Throughput by threads, a drawing for each workload that was measured with several numbers of them.
 pub fn scaling(groups: &[Group<'_>]) -> String {
     let mut text = String::new();
     let mut drawn: Vec<&str> = Vec::new();
@@ -185,7 +185,7 @@ fn scaling_card(same: &[&Group<'_>]) -> String {
         }
     });
     let most = same.iter().map(|group| group.conditions.threads).max().unwrap_or(1) as f64;
-    // Twice the threads are always as far apart.
+    // A doubling of the threads always has the same width.
     let place = |threads: usize| if most > 1.0 { (threads as f64).ln() / most.ln() } else { 0.0 };
     let lines: Vec<Line> = engines
         .iter()

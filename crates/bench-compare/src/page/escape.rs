@@ -1,6 +1,6 @@
 //! Text in HTML and SVG.
 
-/// Escapes what would be markup, in text and in quoted attributes.
+/// Escapes markup, in text and in quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! Lines over two axes: latency by percentile, speed by threads.
+//! Lines over two axes: latency by percentile, throughput by threads.
 
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
@@ -16,24 +16,24 @@ pub struct Line {
     pub name: String,
     /// The class of its color.
     pub class: &'static str,
-    /// Places along the drawing, 0 to 1, with their values.
+    /// Positions along the x axis, 0 to 1, with their values.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a drawing has besides its lines.
+/// The rest of a drawing besides its lines.
 #[derive(Debug)]
 pub struct Axes<'a> {
-    /// For readers who cannot see it.
+    /// The text for screen readers.
     pub title: &'a str,
-    /// What the values are; stands above the axis.
+    /// The label of the values, above the axis.
     pub unit: &'a str,
-    /// Marks along the drawing: places, 0 to 1, and their words.
+    /// Marks along the x axis: positions, 0 to 1, and their labels.
     pub marks: Vec<(f64, String)>,
-    /// Whether values lie by their logarithm.
+    /// Whether the y axis is logarithmic.
     pub logarithmic: bool,
-    /// How a value is written.
+    /// Formats a value.
     pub write: fn(f64) -> String,
-    /// Whether the points themselves are shown.
+    /// Whether the points themselves are drawn.
     pub dots: bool,
 }
 

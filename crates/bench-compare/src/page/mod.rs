@@ -1,6 +1,6 @@
-//! The page of plots: one HTML file that needs nothing else, for a phone as well as a desk, light or dark.
+//! The page of plots: one self-contained HTML file, for phones and desktops, light or dark.
 //!
-//! `cards` draws what is known of one workload, `parts` writes what stands around; the other files are drawings.
+//! `cards` draws the plots of a workload, `parts` writes the rest of the page; the other files are drawings.
 
 mod bars;
 mod cards;
@@ -16,7 +16,7 @@ use crate::record::Conditions;
 use crate::summary::Group;
 use escape::escape;
 
-/// Without a network: style, drawings and words are all in the file.
+/// Self-contained: style, drawings and text are all in the file.
 const STYLE: &str = include_str!("style.css");
 
 /// The page.
@@ -40,7 +40,7 @@ pub fn render(groups: &[Group<'_>], machine: &Machine, commit: &str) -> String {
     )
 }
 
-/// Cuts groups, which come sorted, where something but the number of threads changes.
+/// Splits the sorted groups where something other than the number of threads changes.
 fn by_load<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(Conditions, &'b [Group<'a>])> {
     let load = |group: &Group<'_>| Conditions { threads: 0, ..group.conditions.clone() };
     groups.chunk_by(|a, b| load(a) == load(b)).map(|part| (load(&part[0]), part)).collect()

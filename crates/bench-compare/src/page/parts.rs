@@ -1,4 +1,4 @@
-//! What stands around the plots: the head, conditions, tables, settings.
+//! The page around the plots: the head, conditions, tables, settings.
 
 use super::escape::escape;
 use crate::engines::OURS;
@@ -13,14 +13,14 @@ use std::fmt::Write;
 /// The page's title.
 pub const TITLE: &str = "Alluvium and its rivals";
 
-/// The color of an engine, by its place in the list of all.
+/// The color of an engine, by its index in the list of all.
 pub fn class(engine: &str) -> &'static str {
     const CLASSES: [&str; 8] = ["e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7"];
     let place = crate::engines::names().iter().position(|name| *name == engine).unwrap_or(CLASSES.len() - 1);
     CLASSES[place.min(CLASSES.len() - 1)]
 }
 
-/// A name for every color of a drawing of lines.
+/// A legend of the colors.
 pub fn legend<'a>(engines: impl Iterator<Item = &'a str>) -> String {
     let items: String =
         engines.map(|engine| format!("<li class=\"{}\">{}</li>", class(engine), escape(engine))).collect();
@@ -55,15 +55,15 @@ pub fn header(groups: &[Group<'_>], machine: &Machine, commit: &str) -> String {
     )
 }
 
-/// A heading over all that shares conditions.
+/// A heading for all workloads with the same conditions.
 pub fn conditions(conditions: &Conditions) -> String {
-    // The number of threads stands by each workload.
+    // The number of threads is shown with each workload.
     let one = Conditions { threads: 1, ..conditions.clone() };
     let words = table::describe(&one).replacen(", 1 thread", "", 1);
     format!("<h2>{}</h2>\n", escape(&words))
 }
 
-/// How many times as fast ours is as each other engine: a workload a row, an engine a column.
+/// The throughput ratios of ours to each other engine: a row per workload, a column per engine.
 pub fn glance(groups: &[Group<'_>]) -> String {
     let rivals: Vec<&str> = crate::engines::names()
         .into_iter()
@@ -87,7 +87,7 @@ pub fn glance(groups: &[Group<'_>]) -> String {
 fn glance_cell(group: &Group<'_>, rival: &str) -> String {
     let ratio = group.of(OURS).zip(group.of(rival)).and_then(|(ours, theirs)| ours.speed_ratio(theirs));
     let Some(ratio) = ratio else { return "<td>–</td>".to_owned() };
-    // A difference that the repetitions do not agree on has no color.
+    // A ratio on which the repetitions disagree has no color.
     let class = match ratio {
         ratio if ratio.low > 1.0 => " class=\"better\"",
         ratio if ratio.high < 1.0 => " class=\"worse\"",
@@ -96,7 +96,7 @@ fn glance_cell(group: &Group<'_>, rival: &str) -> String {
     format!("<td{class}>{}</td>", escape(&table::times(ratio)))
 }
 
-/// All figures, for who wants to read numbers.
+/// All figures, as numbers.
 pub fn tables(groups: &[Group<'_>]) -> String {
     let mut text = String::from("<h2>All figures</h2>\n");
     for group in groups {
@@ -143,7 +143,7 @@ fn row(series: &Series<'_>, ours: Option<&Series<'_>>) -> String {
     format!("<tr>{cells}</tr>\n")
 }
 
-/// What each engine was set to, once for every different setting.
+/// The settings of each engine, once for every different configuration.
 pub fn settings(groups: &[Group<'_>]) -> String {
     let mut text = String::from("<h2>How the engines were set</h2>\n");
     let mut seen: Vec<(&str, &str, &BTreeMap<String, String>)> = Vec::new();

@@ -1,15 +1,15 @@
-//! From values to places on a drawing, and where an axis has its marks.
+//! Maps values to positions on a drawing, and chooses the marks of an axis.
 
-/// How values lie along an axis.
+/// How values are spread along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Evenly.
+    /// Linearly.
     Linear,
-    /// Evenly by their logarithm.
+    /// Logarithmically.
     Logarithmic,
 }
 
-/// An axis: values from `low` to `high` lie from `start` to `end`.
+/// An axis: values from `low` to `high` are drawn from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     kind: Kind,
@@ -20,13 +20,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From 0 to somewhat more than the largest value.
+    /// From 0 to slightly more than the largest value.
     pub fn linear(largest: f64, start: f64, end: f64) -> Self {
         let high = if largest.is_finite() && largest > 0.0 { largest } else { 1.0 };
         Self { kind: Kind::Linear, low: 0.0, high, start, end }
     }
 
-    /// Whole powers of ten around the values; those that are not positive do not count.
+    /// Whole powers of ten around the values; values that are not positive do not count.
     pub fn logarithmic(values: impl IntoIterator<Item = f64>, start: f64, end: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
@@ -42,7 +42,7 @@ impl Scale {
         Self { kind: Kind::Logarithmic, low, high, start, end }
     }
 
-    /// The place of a value; values beyond the ends lie at the ends.
+    /// The position of a value; values outside are drawn at the ends.
     pub fn at(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value - self.low) / (self.high - self.low),
@@ -52,7 +52,7 @@ impl Scale {
         self.start + share * (self.end - self.start)
     }
 
-    /// Values for marks: round ones, about `wanted` of them on a linear axis, every power of ten on the other.
+    /// Values for marks: round ones, about `wanted` of them on a linear axis, every power of ten on a logarithmic one.
     pub fn marks(&self, wanted: usize) -> Vec<f64> {
         match self.kind {
             Kind::Linear => {

@@ -1,5 +1,5 @@
-//! Throughput over time, an engine a row, each over its own run: what counts is how even it is and where it stops. The shape
-//! is the mean of each short time; the dark line under it is the least of it, so that a stall shows however short.
+//! Throughput over time, a row per engine, each over its own run, to show how even it is and where it stalls. The shape
+//! is the mean of each short interval; the dark line under it is the minimum, so that even a short stall is visible.
 
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::text::{count, figures};
@@ -8,7 +8,7 @@ use alluvium_bench::outcome::Sample;
 const ROW: f64 = 52.0;
 const TEXT: f64 = 12.0;
 const SHAPE: f64 = 28.0;
-/// Columns of a row; more samples than that share one.
+/// Columns of a row; further samples share one.
 const COLUMNS: usize = 180;
 
 /// A row.
@@ -61,7 +61,7 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, top: f64) {
     svg.path(&format!("line thin {}", row.class), &least, &tip);
 }
 
-/// Some samples in one.
+/// Several samples in one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Column {
     at_s: f64,

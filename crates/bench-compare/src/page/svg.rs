@@ -1,4 +1,4 @@
-//! A drawing, element by element. Widths are in units that are pixels on a phone; the page stretches it to its place.
+//! An SVG drawing, built element by element. Widths are in units that are pixels on a phone; the page scales it.
 
 use super::escape::escape;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// The width of every drawing.
 pub const WIDTH: f64 = 360.0;
 
-/// Where a text has its place.
+/// The anchor of a text.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     /// Its beginning.
@@ -17,7 +17,7 @@ pub enum Anchor {
     End,
 }
 
-/// A drawing that grows.
+/// A drawing under construction.
 #[derive(Debug)]
 pub struct Svg {
     body: String,
@@ -26,7 +26,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty one; `title` is what a reader who cannot see it is told.
+    /// An empty drawing; `title` is for screen readers.
     pub fn new(height: f64, title: &str) -> Self {
         Self { body: String::new(), height, title: title.to_owned() }
     }
@@ -37,7 +37,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// A box; `tip` is shown where a pointer rests on it.
+    /// A rectangle; `tip` is its tooltip.
     pub fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64, tip: &str) {
         let tip = escape(tip);
         let width = width.max(0.0);

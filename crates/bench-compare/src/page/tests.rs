@@ -1,4 +1,4 @@
-//! The page holds what was measured, needs nothing from outside, and shows text as text.
+//! The page contains what was measured, is self-contained, and escapes text.
 
 use super::*;
 use crate::record::Record;

@@ -1,4 +1,4 @@
-//! A figure that was run: plain data, for tables, plots and JSON.
+//! The results of a figure: plain data, for tables, plots and JSON.
 
 use super::host::Ran;
 use super::{Figure, rules};
@@ -13,13 +13,13 @@ pub struct Drawing {
     pub figure: String,
     /// Paper and number.
     pub source: String,
-    /// What the paper says with it.
+    /// The paper's claim.
     pub claim: String,
-    /// How it was run here, and what differs from the paper.
+    /// How it was run here, and the differences from the paper.
     pub conditions: Vec<String>,
     /// The panels.
     pub panels: Vec<Panel>,
-    /// What was judged.
+    /// The checked claims.
     pub rulings: Vec<Ruling>,
 }
 
@@ -28,14 +28,14 @@ pub struct Drawing {
 pub struct Panel {
     /// What it shows.
     pub title: String,
-    /// What the points' names or `x` mean.
+    /// The meaning of the points' names or of `x`.
     pub x: String,
-    /// What `y` means.
+    /// The meaning of `y`.
     pub y: String,
-    /// Whether `x` was measured, too; otherwise the points' names say all that it does.
+    /// Whether `x` was measured, too; otherwise the points' names say everything.
     #[serde(default)]
     pub x_measured: bool,
-    /// A line for every engine.
+    /// A line per engine.
     pub lines: Vec<Line>,
 }
 
@@ -48,16 +48,16 @@ pub struct Line {
     pub points: Vec<Point>,
 }
 
-/// One point, or the place of one where the engine died.
+/// One point, or a placeholder if the engine died.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What it stands for: a number of threads, a workload.
+    /// Its name: a number of threads, a workload.
     pub name: String,
-    /// Where it lies; `None` where that was to be measured.
+    /// Its x value; `None` if that was to be measured and was not.
     pub x: Option<f64>,
-    /// How high; `None` where the engine died.
+    /// Its y value; `None` if the engine died.
     pub y: Option<f64>,
-    /// How it died.
+    /// How the engine died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died: Option<Death>,
 }
@@ -65,13 +65,13 @@ pub struct Point {
 /// How an engine's process ended before its work was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
-    /// The workload in which it did.
+    /// The workload during which it died.
     pub workload: String,
-    /// Whether that was before this point: a later one would have been measured on the same store.
+    /// Whether it died before this point: a later point would have used the same store.
     pub before: bool,
-    /// What ended it.
+    /// The cause.
     pub why: String,
-    /// The most memory that it and its part of the page cache had, where the kernel told.
+    /// The peak memory of the engine and its page cache, if the kernel reports it.
     pub peak_bytes: Option<u64>,
 }
 
@@ -85,14 +85,14 @@ impl fmt::Display for Death {
     }
 }
 
-/// A rule and what came of it.
+/// A rule and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ruling {
     /// The rule, with its bound.
     pub rule: String,
-    /// What it says here.
+    /// The result here.
     pub judgement: Judgement,
-    /// The numbers it was computed from, or what it would need.
+    /// The numbers that it was computed from, or what is missing.
     pub why: String,
 }
 
@@ -104,12 +104,12 @@ pub enum Judgement {
     Holds,
     /// It does not.
     Fails,
-    /// Something it needs is not here.
+    /// Something that it needs is missing.
     NotJudged,
 }
 
 impl Judgement {
-    /// For people.
+    /// As text.
     pub fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -120,7 +120,7 @@ impl Judgement {
 }
 
 impl Drawing {
-    /// A figure's. That our own engine died anywhere fails it, whatever the other rules need.
+    /// The verdict on a figure. If our own engine died anywhere, the figure fails.
     pub fn of(figure: &Figure, conditions: Vec<String>, panels: Vec<Panel>, mut rulings: Vec<Ruling>) -> Self {
         rulings.extend(rules::lives(&panels));
         let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
@@ -129,24 +129,25 @@ impl Drawing {
 }
 
 impl Point {
-    /// One that was measured.
+    /// A measured point.
     pub fn at(name: &str, x: f64, y: f64) -> Self {
         Self { name: name.into(), x: Some(x), y: Some(y), died: None }
     }
 
-    /// The place of one that was not.
+    /// A placeholder for a missing point.
     pub fn dead(name: &str, x: Option<f64>, death: &Death) -> Self {
         Self { name: name.into(), x, y: None, died: Some(death.clone()) }
     }
 
-    /// Where it is drawn, if it is.
+    /// Its position, if it is drawn.
     pub fn place(&self) -> Option<(f64, f64)> {
         self.x.zip(self.y).filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 }
 
 impl Line {
-    /// A point for each place, as high as `height` says of what ran there; none where it cannot say.
+    /// A point for each element of `places`, with the height that `height` computes from the outcome; none if it
+    /// cannot.
     pub fn of<'a>(
         engine: &str,
         places: impl IntoIterator<Item = (&'a str, f64)>,
@@ -160,7 +161,7 @@ impl Line {
         Self { engine: engine.into(), points: places.into_iter().zip(ran).filter_map(point).collect() }
     }
 
-    /// The highest point's height; 0 without points.
+    /// The greatest height; 0 without points.
     pub fn peak(&self) -> f64 {
         self.points.iter().filter_map(|point| point.y).fold(0.0, f64::max)
     }
@@ -182,7 +183,7 @@ impl Panel {
         self.lines.iter().find(|line| line.engine == engine)
     }
 
-    /// The points' names: those of the line that has most.
+    /// The points' names, from the line with most points.
     pub fn names(&self) -> Vec<&str> {
         let longest = self.lines.iter().max_by_key(|line| line.points.len());
         longest.map_or(&[][..], |line| &line.points).iter().map(|point| &point.name[..]).collect()

@@ -1,8 +1,9 @@
-//! FloDB ("Unlocking Memory in Persistent Key-Value Stores", EuroSys 2017), figures 9 and 13 to 16: the two-level memory component
-//! by threads, by scans and by size. Figures 8 and 17 are of the memory component alone: `cargo bench --bench flodb`.
+//! FloDB ("Unlocking Memory in Persistent Key-Value Stores", EuroSys 2017), figures 9 and 13 to 16: the two-level
+//! memory component by threads, by scans and by size. Figures 8 and 17 concern the memory component alone: `cargo bench
+//! --bench flodb`.
 //!
-//! The paper has 300 GB of 8-byte keys with 256-byte values, 20 cores and memory components up to 192 GB; here all is smaller by far.
-//! Beside the engines asked for stands the same store with a skiplist alone.
+//! The paper has 300 GB of 8-byte keys with 256-byte values, 20 cores and memory components up to 192 GB; everything is
+//! far smaller here. Besides the chosen engines, the same store with a skiplist alone is measured.
 
 use super::drawing::{Drawing, Line, Panel, Ruling};
 use super::host::Ran;
@@ -28,7 +29,7 @@ const SCAN_PAIRS: u64 = 100;
 /// Section 5.4.
 const SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 const SINGLE: &str = "single-level";
-/// Writers share the cores with background work: below this number nothing can be said about them.
+/// Writers share the cores with background work: with fewer cores than this, no claim about them can be checked.
 const WRITERS_CORES_MIN: usize = 4;
 
 /// Figure 9: writes by threads.
@@ -94,7 +95,7 @@ pub const MEMORY_SIZE: Figure = Figure {
                 let job = Job::Mix(Mix { insert: 1, ..Mix::default() });
                 let workload = Workload { name: format!("burst, {} MiB", size >> 20), job };
                 let mut step = stage.timed(&settings, stage.cores, workload);
-                // The burst alone: what it leaves for later is what it is about.
+                // The burst alone, without the background work that it leaves.
                 (step.settings.duration, step.settings.settle) = (Some(burst(stage)), false);
                 last(stage.run(factory, vec![Step { settings, workload: fill("first keys") }, step])?)
             };
@@ -137,7 +138,7 @@ pub const SKEWED: Figure = Figure {
     },
 };
 
-/// Ours is at its best so many times as fast as others at theirs.
+/// Our best is at least this factor above the best of others.
 fn against(panel: &Panel, factor: f64) -> Vec<Ruling> {
     ["rocksdb", "leveldb", SINGLE].map(|other| rules::best_ahead_of(panel, other, factor)).into()
 }
@@ -157,15 +158,15 @@ fn settings() -> Settings {
     Settings { num: Some(KEYS), key_size: KEY_BYTES, value_size: VALUE_BYTES, engine, ..Settings::default() }
 }
 
-/// With a memory component of a size, and memory in proportion.
+/// With a memory component of this size, and memory in proportion.
 fn sized(write_buffer: u64) -> Settings {
     let memory = (write_buffer * 8).max(MEMORY.min(write_buffer * 32));
     let engine = EngineOptions { memory: Some(memory), write_buffer: Some(write_buffer), ..EngineOptions::default() };
     Settings { engine, ..settings() }
 }
 
-/// Sizes of the memory component: 16 MiB to 4 GiB as far as the machine has memory for eight times as much, or parts of the
-/// memory that the user gave.
+/// Sizes of the memory component: from 16 MiB to 4 GiB, as long as the machine has eight times as much memory, or
+/// fractions of the memory that the user gave.
 fn write_buffers(stage: &Stage<'_>) -> Vec<u64> {
     match stage.memory {
         Some(memory) => [64, 16, 8].map(|part| memory / part).into(),
@@ -176,7 +177,7 @@ fn write_buffers(stage: &Stage<'_>) -> Vec<u64> {
     }
 }
 
-/// The paper's ten seconds where a point has three.
+/// The paper's ten seconds if a point has three.
 fn burst(stage: &Stage<'_>) -> Duration {
     stage.duration * 10 / 3
 }
@@ -190,7 +191,7 @@ fn fill(name: &str) -> Workload {
     Workload { name: name.into(), job }
 }
 
-/// What ran by threads, timed, on a store that was loaded in random order.
+/// Timed runs by threads, on a store that was loaded in random order.
 fn loaded(factory: &dyn Factory, stage: &Stage<'_>, workloads: &[(usize, Workload)]) -> Result<Vec<Ran>> {
     let settings = stage.settings(settings());
     let mut steps = vec![Step { settings: settings.clone(), workload: fill("load") }];
@@ -198,12 +199,12 @@ fn loaded(factory: &dyn Factory, stage: &Stage<'_>, workloads: &[(usize, Workloa
     stage.run_behind_load(factory, steps)
 }
 
-/// What came of the step that a series is about.
+/// The outcome of the step that a series is about.
 fn last(mut ran: Vec<Ran>) -> Result<Ran> {
     ran.pop().ok_or_else(|| "a series without an outcome".into())
 }
 
-/// A point's name, and where it lies.
+/// A point's name and position.
 type Place = (String, f64);
 
 fn by_size(sizes: &[u64]) -> Vec<Place> {

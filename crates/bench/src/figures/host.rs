@@ -1,4 +1,4 @@
-//! Where a figure's workloads run: in this process, or wherever a caller takes them.
+//! Where a figure's workloads run: in this process, or wherever a caller runs them.
 
 use super::drawing::Death;
 use crate::engine::{Factory, Result};
@@ -7,16 +7,17 @@ use crate::session::{Session, Step};
 use crate::watch::Watch;
 use std::path::Path;
 
-/// What became of a step.
+/// The result of a step.
 pub type Ran = std::result::Result<Outcome, Death>;
 
-/// Runs series of steps, each on a store of its own that is gone afterwards.
+/// Runs series of steps, each on a new store that is removed afterwards.
 pub trait Host {
-    /// Something came of every step: from the one in which the engine died on, its death. The directory is absent or empty.
+    /// Returns a result for every step: from the step in which the engine died on, its death. The directory is absent
+    /// or empty.
     fn run(&self, factory: &dyn Factory, directory: &Path, steps: &[Step]) -> Result<Vec<Ran>>;
 }
 
-/// This process. An engine that dies here takes the figure with it.
+/// This process. An engine that dies here ends the figure, too.
 pub struct InProcess<'a>(pub &'a dyn Watch);
 
 impl Host for InProcess<'_> {

@@ -1,8 +1,8 @@
-//! Figures of papers, drawn again at a scale that fits the machine: what the paper claims, our numbers as a table and a plot in
-//! plain text, and whether the claim's shape holds, by a rule that is stated and computed.
+//! Papers' figures, reproduced at a scale that fits the machine: the paper's claim, our numbers as a table and a text
+//! plot, and whether the claim's shape holds, by a stated rule.
 //!
-//! A figure is one file: a value of `Figure`, listed in `ALL`. It runs for any list of engines; a claim about others is judged
-//! only where these are in the list.
+//! A figure is one file: a value of `Figure`, listed in `ALL`. It runs for any list of engines; a claim about other
+//! engines is checked only if they are in the list.
 
 mod clsm;
 mod drawing;
@@ -20,13 +20,13 @@ pub use stage::Stage;
 
 use crate::engine::{Factory, Result};
 
-/// How a figure is made.
+/// The definition of a figure.
 pub struct Figure {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Paper and number.
     pub source: &'static str,
-    /// What the paper says with it, in a line.
+    /// The paper's claim, in a line.
     pub claim: &'static str,
     /// Runs it.
     pub draw: fn(&Figure, &Stage<'_>, &[&dyn Factory]) -> Result<Drawing>,
@@ -58,7 +58,7 @@ pub const ALL: [Figure; 22] = [
     splinterdb::SCANS,
 ];
 
-/// The figure of a name, all of a paper by the paper's (`splinterdb`), or `all`; an error that lists them.
+/// The figure with this name, all figures of a paper (`splinterdb`), or `all`; the error lists the names.
 pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
     let of_paper = |figure: &Figure| figure.name.split_once('-').is_some_and(|(paper, _)| paper == name);
     let found: Vec<&Figure> =

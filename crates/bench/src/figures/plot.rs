@@ -1,14 +1,14 @@
-//! A panel as plain text: a grid of characters, a letter for each engine.
+//! A panel as text: a grid of characters, a letter for each engine.
 
 use super::drawing::{Line, Panel, Point};
 use std::fmt::Write;
 
 const WIDTH: usize = 60;
 const HEIGHT: usize = 14;
-/// The engines' marks, in the order of the lines; where two fall on one place the later one shows.
+/// The engines' marks, in the order of the lines; of several at one position the last one shows.
 const MARKS: [char; 8] = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H'];
 
-/// Draws a panel. Both axes begin at 0, so that lengths can be compared; points that are not there or not finite are left out.
+/// Draws a panel. Both axes begin at 0, so that lengths can be compared; missing and infinite points are left out.
 pub fn plot(panel: &Panel) -> String {
     let places = || panel.lines.iter().flat_map(|line| &line.points).filter_map(Point::place);
     let x_max = places().map(|(x, _)| x).fold(0.0, f64::max);
@@ -39,7 +39,7 @@ pub fn plot(panel: &Panel) -> String {
     out
 }
 
-/// The names of the first line's points below their places, as far as there is room.
+/// The names of the first line's points below their positions, if there is space.
 fn axis(lines: &[Line], x_max: f64, place: &dyn Fn(f64, f64, usize) -> usize) -> String {
     let mut out = " ".repeat(11);
     for point in lines.first().map_or(&[][..], |line| &line.points) {
@@ -58,7 +58,7 @@ fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{line}");
 }
 
-/// A number in few letters.
+/// A number in few characters.
 pub fn short(number: f64) -> String {
     match number {
         number if number >= 1e6 => format!("{:.2}M", number / 1e6),

@@ -1,9 +1,9 @@
-//! The rules by which claims are judged: pure functions of panels. Each says its bound and the numbers it saw.
+//! The rules by which claims are checked: pure functions of panels. Each states its bound and the numbers it used.
 
 use super::drawing::{Judgement, Line, Panel, Ruling};
 use super::plot::short;
 
-/// What our engine is called.
+/// The name of our engine.
 pub const OURS: &str = "alluvium";
 
 fn ruling(rule: String, holds: bool, why: String) -> Ruling {
@@ -14,8 +14,8 @@ fn not_judged(rule: String, needs: &str) -> Ruling {
     Ruling { rule, judgement: Judgement::NotJudged, why: format!("needs {needs}") }
 }
 
-/// Where one of these engines (none: any) died at one of these points (none: at any): that fails a claim of ours, and of others'
-/// nothing can be said. Ours comes first.
+/// Whether one of these engines (none: any) died at one of these points (none: at any). That fails a claim about ours;
+/// a claim about others cannot be checked. Ours comes first.
 fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<Ruling> {
     let among = |names: &[&str], name: &str| names.is_empty() || names.contains(&name);
     let dead = |line: &&Line| {
@@ -29,14 +29,14 @@ fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<
     Some(Ruling { rule: rule.into(), judgement, why: format!("{engine} at {point} {death}") })
 }
 
-/// Our engine lives through every point; `None` where it did, which needs no saying.
+/// Our engine survives every point; `None` if it did, since that needs no mention.
 pub fn lives(panels: &[Panel]) -> Option<Ruling> {
     let rule = |panel: &Panel| format!("{}: {OURS} lives through every point", panel.title);
     panels.iter().find_map(|panel| lost(panel, &rule(panel), &[OURS], &[]))
 }
 
-/// Our best throughput is at least `factor` times that of one thread. Needs `cores_min` cores: threads that share cores cannot
-/// be faster than one.
+/// Our best throughput is at least `factor` times that of one thread. Needs `cores_min` cores: threads that share cores
+/// cannot be faster than one.
 pub fn scales(panel: &Panel, factor: f64, cores: usize, cores_min: usize) -> Ruling {
     let rule = format!("{}: best throughput at least {factor} times that of 1 thread", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
@@ -78,7 +78,7 @@ pub fn best_ahead_of(panel: &Panel, other: &str, factor: f64) -> Ruling {
     }
 }
 
-/// From one point to another ours rises by a factor, at least.
+/// Ours rises from one point to another by at least a factor.
 pub fn rises(panel: &Panel, from: &str, to: &str, factor: f64) -> Ruling {
     let rule = format!("{}: ours at {to} at least {factor} times ours at {from}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
@@ -87,7 +87,7 @@ pub fn rises(panel: &Panel, from: &str, to: &str, factor: f64) -> Ruling {
     between(panel, rule, from, to, |before, after| after >= factor * before)
 }
 
-/// From one point to another ours does not rise.
+/// Ours does not rise from one point to another.
 pub fn falls(panel: &Panel, from: &str, to: &str) -> Ruling {
     let rule = format!("{}: ours at {to} not above ours at {from}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
@@ -104,7 +104,7 @@ fn between(panel: &Panel, rule: String, from: &str, to: &str, holds: impl Fn(f64
     }
 }
 
-/// At one point we have at least `factor` times what another engine has.
+/// At one point ours is at least `factor` times another engine's.
 pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}, {point}: at least {factor} times {other}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS, other], &[point]) {
@@ -118,7 +118,7 @@ pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling 
     }
 }
 
-/// Another engine's best is at most `factor` times what it has with one thread.
+/// Another engine's best is at most `factor` times its result with one thread.
 pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_min: usize) -> Ruling {
     let rule = format!("{}: {other}'s best at most {factor} times its 1 thread", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[other], &[]) {
@@ -135,7 +135,7 @@ pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_m
     }
 }
 
-/// At one point ours is at most `factor` times what another engine's is: for what is better low.
+/// At one point ours is at most `factor` times another engine's; for figures where less is better.
 pub fn below_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}, {point}: at most {} times {other}", panel.title, short(factor));
     if let Some(ruling) = lost(panel, &rule, &[OURS, other], &[point]) {
@@ -163,8 +163,8 @@ pub fn at_most(panel: &Panel, point: &str, bound: f64) -> Ruling {
     }
 }
 
-/// Ours at a point is at least a part of a whole that is known otherwise, if it came from there: where less than half of it was `read`, it
-/// came from memory and says nothing.
+/// At one point ours is at least a fraction of a reference that was measured separately, provided that the data came
+/// from there: if less than half of it was `read`, it came from memory, and the claim cannot be checked.
 pub fn share_read_at(
     (returned, read): (&Panel, &Panel),
     point: &str,
@@ -186,7 +186,7 @@ pub fn share_read_at(
     }
 }
 
-/// From point to point ours never falls by more than a part `slack` of what it was.
+/// Ours never falls from one point to the next by more than the fraction `slack`.
 pub fn never_falls(panel: &Panel, slack: f64) -> Ruling {
     let rule = format!("{}: ours falls nowhere, by more than {slack}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
@@ -195,7 +195,7 @@ pub fn never_falls(panel: &Panel, slack: f64) -> Ruling {
     steady(panel, rule, |before, after| after >= before * (1.0 - slack))
 }
 
-/// From point to point ours never rises by more than a part `slack` of what it was.
+/// Ours never rises from one point to the next by more than the fraction `slack`.
 pub fn never_rises(panel: &Panel, slack: f64) -> Ruling {
     let rule = format!("{}: ours rises nowhere, by more than {slack}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
@@ -216,8 +216,8 @@ fn steady(panel: &Panel, rule: String, holds: impl Fn(f64, f64) -> bool) -> Ruli
     ruling(rule, fault.is_none(), why)
 }
 
-/// In the middle of two points ours is at least a part of their harmonic mean: what a mix of two kinds of work would do if each
-/// took as long as it does alone.
+/// Between two points ours is at least a fraction of their harmonic mean: the result of a mix of two kinds of work if
+/// each took as long as it does alone.
 pub fn near_harmonic_mean(panel: &Panel, (from, middle, to): (&str, &str, &str), part: f64) -> Ruling {
     let rule = format!("{}, {middle}: at least {part} of the harmonic mean of {from} and {to}", panel.title);
     if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, middle, to]) {
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Every rule with every point there, then with one line's last point dead.
+    /// Every rule with all points, then with one line's last point missing because of a death.
     #[test]
     fn a_death_of_a_rival_is_not_judged_and_one_of_ours_fails() {
         let rules: [fn(&Panel) -> Ruling; 11] = [
@@ -352,7 +352,7 @@ mod tests {
         }
         assert_eq!(ahead_of_all(&theirs, 1.0).why, "rocksdb at 4 died: killed, peak 1.5 MiB");
         assert_eq!(stays_flat(&theirs, "rocksdb", 9.0, 4, 4).judgement, Judgement::NotJudged);
-        // What needs another point is judged.
+        // Claims that need other points are still checked.
         assert_eq!(ahead_at(&theirs, "2", "rocksdb", 2.0).judgement, Judgement::Holds);
         assert_eq!(ahead_at(&ours, "2", "rocksdb", 2.0).judgement, Judgement::Holds);
         assert_eq!(

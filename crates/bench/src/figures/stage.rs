@@ -1,4 +1,4 @@
-//! Where and how large figures are run: what a user may say, and what follows from the machine.
+//! Where and at which size figures are run: the user's choices, and what follows from the machine.
 
 use super::host::{Host, Ran};
 use crate::engine::{EngineOptions, Factory, Result};
@@ -10,15 +10,15 @@ use std::time::Duration;
 
 /// Where figures are run.
 pub struct Stage<'a> {
-    /// A directory for the stores; each gets one in it and is removed afterwards.
+    /// A directory for the stores; each gets its own in it and is removed afterwards.
     pub directory: &'a Path,
-    /// Keys, instead of the figure's own number.
+    /// Number of keys, instead of the figure's own.
     pub num: Option<u64>,
     /// Time of a point.
     pub duration: Duration,
     /// Memory of every engine, instead of the figure's own.
     pub memory: Option<u64>,
-    /// Threads at most, instead of four times the cores and 16.
+    /// Maximum number of threads, instead of four times the cores and 16.
     pub threads_max: Option<usize>,
     /// Whether values are checked.
     pub check: bool,
@@ -29,20 +29,20 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Figures' own sizes, a few seconds a point.
+    /// The figures' own sizes, a few seconds per point.
     pub fn new(directory: &'a Path, host: &'a dyn Host) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let duration = Duration::from_secs(3);
         Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, host }
     }
 
-    /// 1, 2, 4 and so on: the paper's numbers of threads, as far as they say something here.
+    /// 1, 2, 4 and so on: the paper's numbers of threads, as far as they make sense here.
     pub fn threads(&self) -> Vec<usize> {
         let most = self.threads_max.unwrap_or((self.cores * 4).min(16)).max(1);
         std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= most).collect()
     }
 
-    /// Bytes of memory that the machine has; a gigabyte where it does not tell.
+    /// Bytes of memory of the machine; a gigabyte if that is unknown.
     pub fn machine_memory(&self) -> u64 {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -50,7 +50,7 @@ impl<'a> Stage<'a> {
         kibibytes.map_or(1 << 30, |kibibytes| kibibytes << 10)
     }
 
-    /// What a figure would take, with the user's word above it.
+    /// A figure's default, overridden by the user's choice.
     pub fn settings(&self, settings: Settings) -> Settings {
         let engine = EngineOptions { memory: self.memory.or(settings.engine.memory), ..settings.engine };
         Settings { num: self.num.or(settings.num), engine, ..settings }
@@ -61,13 +61,13 @@ impl<'a> Stage<'a> {
         Step { settings: Settings { threads, duration: Some(self.duration), ..settings.clone() }, workload }
     }
 
-    /// Runs steps one after the other on a fresh store, which the first one loads.
+    /// Runs steps one after the other on a new store, which the first one loads.
     pub fn run(&self, factory: &dyn Factory, mut steps: Vec<Step>) -> Result<Vec<Ran>> {
         steps.iter_mut().for_each(|step| step.settings.check = self.check);
         self.host.run(factory, &self.directory.join(factory.name()), &steps)
     }
 
-    /// The same without what came of the first one.
+    /// The same, without the outcome of the first one.
     pub fn run_behind_load(&self, factory: &dyn Factory, steps: Vec<Step>) -> Result<Vec<Ran>> {
         Ok(self.run(factory, steps)?.into_iter().skip(1).collect())
     }

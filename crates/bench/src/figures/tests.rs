@@ -1,4 +1,4 @@
-//! Every figure, tiny, with ours alone and with a second engine under a rival's name.
+//! Every figure at a tiny size, with ours alone and with a second engine under another store's name.
 
 use super::{ALL, Death, Drawing, Host, InProcess, Judgement, Line, Ran, Stage, named, plot};
 use crate::engine::{Engine, EngineOptions, Factory, Result};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Alluvium under another name: enough for the frame, which must not care what is behind the trait.
+/// Alluvium under another name: enough for the framework, which only knows the trait.
 struct Rival;
 
 impl Factory for Rival {
@@ -20,7 +20,7 @@ impl Factory for Rival {
     }
 }
 
-/// Here, and nobody watches.
+/// Here, without a progress display.
 const HERE: InProcess<'_> = InProcess(&());
 
 fn tiny<'a>(directory: &'a Path, host: &'a dyn Host) -> Stage<'a> {
@@ -36,7 +36,7 @@ fn every_figure_is_drawn_and_claims_on_rivals_are_judged_only_with_rivals() {
     let directory = tempfile::tempdir().unwrap();
     for figure in &ALL {
         let alone: &[&dyn Factory] = &[&Alluvium];
-        // What a rule says without a rival is its own test's affair: one figure of each paper is enough here.
+        // Rules have their own tests: one figure of each paper is enough here.
         let with_alone = ["clsm-5", "flodb-9", "splinterdb-9"].contains(&figure.name);
         for engines in with_alone.then_some(alone).into_iter().chain([&[&Alluvium as &dyn Factory, &Rival][..]]) {
             let drawing = (figure.draw)(figure, &tiny(directory.path(), &HERE), engines).unwrap();
@@ -45,7 +45,7 @@ fn every_figure_is_drawn_and_claims_on_rivals_are_judged_only_with_rivals() {
             for panel in &drawing.panels {
                 let asked = panel.lines.iter().filter(|line| engines.iter().any(|engine| engine.name() == line.engine));
                 assert_eq!(asked.count(), engines.len(), "{}", figure.name);
-                // What fits in memory may not read at all.
+                // What fits in memory may not be read from disk at all.
                 let may_be_nothing = panel.title.contains("read");
                 let drawn = |line: &Line| line.points.len() >= 2 && (line.peak() > 0.0 || may_be_nothing);
                 assert!(panel.lines.iter().all(drawn), "{panel:?}");
@@ -77,7 +77,7 @@ fn names_are_found_or_listed() {
     }
 }
 
-/// What each store was said to use.
+/// The memory that each store was given.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u64)>>);
 
@@ -89,7 +89,7 @@ impl Host for Told {
     }
 }
 
-/// The paper's memory is a tenth of the data; who holds an engine to it hears of every store, the smallest first.
+/// The paper's memory is a tenth of the data; a host that limits engines gets every store's size, the smallest first.
 #[test]
 fn memory_follows_from_the_data_and_is_told_before_each_store() {
     let (directory, told) = (tempfile::tempdir().unwrap(), Told::default());
@@ -120,7 +120,7 @@ impl Host for Deadly {
     }
 }
 
-/// Of figures whose series have one point each, and more: one of each kind.
+/// One figure of each kind: whose series have one point each, and whose have more.
 #[test]
 fn an_engine_that_dies_leaves_the_others_their_points() {
     let directory = tempfile::tempdir().unwrap();

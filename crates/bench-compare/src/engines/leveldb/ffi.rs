@@ -126,7 +126,7 @@ pub fn version() -> (i32, i32) {
     unsafe { (leveldb_major_version(), leveldb_minor_version()) }
 }
 
-/// Turns the error that a call left behind into ours, and frees it.
+/// Converts the error that a call left into ours, and frees it.
 fn check(error: *mut c_char) -> Result<(), String> {
     match take_text(error) {
         None => Ok(()),
@@ -147,7 +147,7 @@ fn take_text(text: *mut c_char) -> Option<String> {
 }
 
 impl Store {
-    /// Opens or makes a database.
+    /// Opens or creates a database.
     pub fn open(config: &Config<'_>) -> Result<Self, String> {
         let mut error = ptr::null_mut();
         // SAFETY: every object is made by LevelDB just before it is used, and freed below or by the drop; the name is a
@@ -218,7 +218,7 @@ impl Store {
         check(error)
     }
 
-    /// Copies a value into `value`; false where the key is absent.
+    /// Copies a value into `value`; false if the key is absent.
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, String> {
         let (mut error, mut length) = (ptr::null_mut(), 0);
         value.clear();
@@ -244,14 +244,14 @@ impl Store {
         take_text(unsafe { leveldb_property_value(self.db.as_ptr(), name.as_ptr()) })
     }
 
-    /// Writes the memory table out, and compacts what overlaps the one key `key`.
+    /// Flushes the memtable, and compacts what overlaps the one key `key`.
     pub fn compact_at(&self, key: &[u8]) {
         let (start, length) = (key.as_ptr().cast(), key.len());
         // SAFETY: the database lives as long as `self`; LevelDB only reads the key during the call.
         unsafe { leveldb_compact_range(self.db.as_ptr(), start, length, start, length) };
     }
 
-    /// A new iterator, which stands nowhere yet.
+    /// A new iterator, not positioned yet.
     pub fn iterator(&self) -> Iterator<'_> {
         // SAFETY: the database and options live as long as `self`, which the iterator borrows.
         let raw = unsafe { leveldb_create_iterator(self.db.as_ptr(), self.read) };
@@ -310,27 +310,27 @@ impl Iterator<'_> {
         unsafe { leveldb_iter_seek_to_last(self.raw) }
     }
 
-    /// Goes to the first key at or behind `key`.
+    /// Goes to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         // SAFETY: as above; LevelDB copies the key.
         unsafe { leveldb_iter_seek(self.raw, key.as_ptr().cast(), key.len()) }
     }
 
-    /// Goes on.
+    /// Moves forward.
     pub fn next(&mut self) {
         debug_assert!(self.pair().is_some());
         // SAFETY: as above; callers step only from a pair.
         unsafe { leveldb_iter_next(self.raw) }
     }
 
-    /// Goes back.
+    /// Moves backward.
     pub fn prev(&mut self) {
         debug_assert!(self.pair().is_some());
         // SAFETY: as above; callers step only from a pair.
         unsafe { leveldb_iter_prev(self.raw) }
     }
 
-    /// The pair it stands at; `None` behind the end.
+    /// The current pair; `None` after the end.
     pub fn pair(&self) -> Option<(&[u8], &[u8])> {
         let (mut key_length, mut value_length) = (0, 0);
         // SAFETY: as above; key and value are asked for only at a valid place, and stay until the iterator moves, which
@@ -348,7 +348,7 @@ impl Iterator<'_> {
         }
     }
 
-    /// Why it stopped, where that was not the end.
+    /// The error, if it stopped for another reason than the end.
     pub fn status(&self) -> Result<(), String> {
         let mut error = ptr::null_mut();
         // SAFETY: as above.

@@ -10,11 +10,11 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOOM_BITS: i32 = 10;
-/// Its files are 2 MiB: room to keep all of a few gigabytes open.
+/// Its files have 2 MiB: enough to keep all files of a few gigabytes open.
 const OPEN_FILES: i32 = 8000;
 /// The log's own bytes around a record of one put: header (7), number and count (12), kind and two lengths of a byte (3).
 const LOG_BYTES_PER_WRITE: u64 = 7 + 12 + 3;
-/// A key behind all others, at which there is nothing to compact.
+/// A key after all others, where there is nothing to compact.
 const BEHIND_ALL: [u8; 64] = [0xff; 64];
 
 struct Level {
@@ -132,8 +132,8 @@ impl Engine for Level {
         Ok(visited)
     }
 
-    /// Its interface has no call for this. A compaction where there is nothing to compact writes the memory table out; then
-    /// its figures are watched until they stand still.
+    /// Its interface has no call for this. A compaction where there is nothing to compact flushes the memtable; then
+    /// its figures are polled until they stop changing.
     fn settle(&self) -> Result<()> {
         self.store.compact_at(&BEHIND_ALL);
         quiet::wait(|| (self.statistics(), self.store.property("leveldb.sstables")));

@@ -28,13 +28,14 @@ impl Slice {
     }
 }
 
-/// `data_config`: six function pointers, which the library's default fills. Room for a few more, should it fill more.
+/// `data_config`: six function pointers, which the library's default fills. Has space for a few more, in case it fills
+/// more.
 #[repr(C)]
 struct DataConfig {
     functions: [*const c_void; 16],
 }
 
-/// `splinterdb_config`; zero in an optional field takes the library's default.
+/// `splinterdb_config`; zero in an optional field selects the library's default.
 #[repr(C)]
 struct RawConfig {
     filename: *const c_char,
@@ -64,7 +65,7 @@ struct RawConfig {
     reclaim_threshold: u64,
     queue_scale_percent: u64,
     prefetch_budget: u64,
-    /// Room behind the structure, zero: a newer library that reads further finds its defaults.
+    /// Zeroed space after the structure: a newer library that reads further finds its defaults.
     reserved: [u64; 16],
 }
 
@@ -90,11 +91,11 @@ struct RawIterator {
 pub enum Start {
     /// At the last key at or before the given one.
     AtOrBefore = 1,
-    /// At the first key at or behind the given one.
+    /// At the first key at or after the given one.
     AtOrBehind = 3,
 }
 
-/// How a store is made.
+/// How a store is created.
 pub struct Config<'a> {
     pub file: &'a CStr,
     pub cache_bytes: u64,
@@ -166,7 +167,7 @@ fn check(code: c_int, what: &str) -> Result<(), String> {
 }
 
 impl Store {
-    /// Loads the library and makes a store, replacing what the file holds.
+    /// Loads the library and creates a store, replacing the contents of the file.
     pub fn create(library: &Path, config: &Config<'_>) -> Result<Self, String> {
         // SAFETY: loading runs the library's initializers; the user named this library as SplinterDB's.
         let library = unsafe { Library::new(library) }.map_err(|error| format!("splinterdb: {error}"))?;
@@ -241,14 +242,14 @@ impl Store {
         check(unsafe { (self.functions.splinterdb_delete)(self.raw, Slice::of(key), ptr::null_mut()) }, "a delete")
     }
 
-    /// Copies a value into `value`; false where the key is absent.
+    /// Copies a value into `value`; false if the key is absent.
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, String> {
         value.clear();
         let mut result = RawResult { opaque: [0; 40] };
-        // A buffer in the caller's hands saves the library an allocation where the value fits.
+        // A buffer of the caller saves the library an allocation if the value fits.
         let mut buffer = [0u8; 512];
-        // SAFETY: the store is open; result and buffer outlive their use here, the result is given back once, and the value
-        // is copied before that.
+        // SAFETY: the store is open; result and buffer outlive their use here, the result is returned once, and the
+        // value is copied before that.
         unsafe {
             let functions = &self.functions;
             let length = buffer.len() as u64;
@@ -280,7 +281,7 @@ impl Store {
 /// The bytes of a slice that SplinterDB returned.
 ///
 /// # Safety
-/// The slice is valid, and what it points to neither moves nor changes as long as the result is used.
+/// The slice is valid, and its bytes neither move nor change as long as the result is used.
 unsafe fn bytes_of<'a>(slice: Slice) -> &'a [u8] {
     if slice.data.is_null() || slice.length == 0 {
         return &[];
@@ -303,7 +304,7 @@ pub struct Iterator<'a> {
 }
 
 impl Iterator<'_> {
-    /// The pair it stands at; `None` past the end or after an error.
+    /// The current pair; `None` after the end or after an error.
     pub fn pair(&self) -> Option<(&[u8], &[u8])> {
         let (mut key, mut value) = (Slice::NULL, Slice::NULL);
         // SAFETY: the iterator is alive until its drop; the pair is asked for only at a valid place, and stays until the
@@ -317,19 +318,19 @@ impl Iterator<'_> {
         }
     }
 
-    /// Goes on. Only from a pair.
+    /// Moves forward. Only from a pair.
     pub fn next(&mut self) {
         // SAFETY: the iterator is alive; callers step only from a pair.
         unsafe { (self.store.functions.splinterdb_iterator_next)(self.raw) }
     }
 
-    /// Goes back. Only from a pair.
+    /// Moves backward. Only from a pair.
     pub fn prev(&mut self) {
         // SAFETY: as for `next`.
         unsafe { (self.store.functions.splinterdb_iterator_prev)(self.raw) }
     }
 
-    /// Why it stopped, where that was not the end.
+    /// The error, if it stopped for another reason than the end.
     pub fn status(&self) -> Result<(), String> {
         // SAFETY: the iterator is alive.
         check(unsafe { (self.store.functions.splinterdb_iterator_status)(self.raw) }, "an iteration")
@@ -338,7 +339,7 @@ impl Iterator<'_> {
 
 impl Drop for Iterator<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by SplinterDB, given back once, here.
+        // SAFETY: made by SplinterDB, returned once, here.
         unsafe { (self.store.functions.splinterdb_iterator_deinit)(self.raw) }
     }
 }

@@ -1,5 +1,5 @@
-//! SplinterDB, from a shared library that `--splinterdb-lib` or `SPLINTERDB_LIB` names. It has no call that syncs, so it
-//! takes no part in the synced set.
+//! SplinterDB, from a shared library that `--splinterdb-lib` or `SPLINTERDB_LIB` names. It has no call that syncs, so
+//! it takes no part in the synced set.
 
 mod ffi;
 
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The library's default.
 const MEMTABLE_BYTES: u64 = 24 * MIB;
 const MEMTABLE_THREADS: u64 = 1;
-/// Its file is made as large as this and stays sparse.
+/// Its file is created with this size and stays sparse.
 const DISK_BYTES_MIN: u64 = 8 << 30;
 const DISK_BYTES_PER_DATA_BYTE: u64 = 10;
 /// The log's own bytes around a record: generation (8), lengths and flags of key and message (6).
 const LOG_BYTES_PER_WRITE: u64 = 8 + 6;
-/// Of the budget; the rest is for its tables, task queues and the arrays of compactions.
+/// Of the budget; the rest is for its tables, task queues and compaction arrays.
 const CACHE_NUMERATOR: u64 = 7;
 const CACHE_DENOMINATOR: u64 = 8;
 
@@ -125,7 +125,7 @@ impl Engine for Splinter {
         Ok(visited)
     }
 
-    /// It cannot say whether it works: the process is watched until it rests.
+    /// It cannot report background work: the process is polled until it is idle.
     fn settle(&self) -> Result<()> {
         quiet::wait(|| ());
         Ok(())

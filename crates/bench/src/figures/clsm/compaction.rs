@@ -1,4 +1,5 @@
-//! Figure 11: updates all over a store that is larger than memory, so that background work is what counts. The benchmark is RocksDB's.
+//! Figure 11: updates to a store that is larger than memory, so that background work dominates. The benchmark is
+//! RocksDB's.
 
 use super::{Scale, WRITERS_CORES_MIN, line, panel};
 use crate::choice::Choice;
@@ -33,7 +34,7 @@ pub const COMPACTION: Figure = Figure {
             steps.extend(threads.iter().map(|threads| {
                 let workload = Workload { name: format!("updates, {threads} threads"), job: Job::Mix(mix.clone()) };
                 let mut step = stage.timed(&settings, *threads, workload);
-                // Nothing is waited for between points: what one leaves to do is there for the next.
+                // No waiting between points: background work of one point runs during the next.
                 (step.settings.duration, step.settings.settle) = (Some(stage.duration * 2), false);
                 step
             }));

@@ -51,7 +51,7 @@ pub const MEMORY_SIZE: Figure = Figure {
     },
 };
 
-/// 1 to 128 MiB, or parts of the memory that the user gave.
+/// 1 to 128 MiB, or fractions of the memory that the user gave.
 fn sizes(stage: &Stage<'_>) -> Vec<u64> {
     match stage.memory {
         Some(memory) => [64, 16, 8].map(|part| memory / part).into(),

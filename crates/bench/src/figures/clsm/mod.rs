@@ -1,8 +1,8 @@
 //! cLSM ("Scaling Concurrent Log-Structured Data Stores", EuroSys 2015), figures 1 and 5 to 11.
 //!
-//! The paper has up to 400 GB of data, 16 hardware threads and up to 128 threads; here the data is small, and so are the numbers of
-//! threads. A point is a run for a fixed time on a store that was loaded once; between points background work is waited for,
-//! unless a figure says otherwise.
+//! The paper has up to 400 GB of data, 16 hardware threads and up to 128 threads; data and threads are fewer here. A
+//! point is a run for a fixed time on a store that was loaded once. Background work is awaited between points, unless a
+//! figure says otherwise.
 
 mod compaction;
 mod memory;
@@ -33,7 +33,7 @@ use crate::workload::{Arrival, Job, Mix, Workload};
 const BLOCK: u64 = 16;
 /// "90% of the keys are selected randomly from popular blocks that comprise 10% of the database" (section 5.1).
 const POPULAR: Choice = Choice::Hot { operations_percent: 90, keys_percent: 10, block: BLOCK };
-/// Writers share the cores with background work: below this number nothing can be said about them.
+/// Writers share the cores with background work: with fewer cores than this, no claim about them can be checked.
 const WRITERS_CORES_MIN: usize = 4;
 
 /// The size of a figure's data.
@@ -43,7 +43,7 @@ struct Scale {
     key_bytes: usize,
     value_bytes: usize,
     memory: u64,
-    /// What the paper has.
+    /// The paper's sizes.
     paper: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl Scale {
         ]
     }
 
-    /// What ran, one after the other, behind a load.
+    /// The outcomes of the points, after the load.
     fn behind_load(
         &self,
         stage: &Stage<'_>,
@@ -109,7 +109,7 @@ fn scattered(name: &str) -> Workload {
     Workload { name: name.into(), job: Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled } }
 }
 
-/// A line of operations a second by threads.
+/// A line of operations per second by threads.
 fn line(name: &str, threads: &[usize], ran: &[Ran]) -> Line {
     let names: Vec<String> = threads.iter().map(usize::to_string).collect();
     let places = names.iter().zip(threads).map(|(name, threads)| (&name[..], *threads as f64));
@@ -120,7 +120,7 @@ fn rate(outcome: &Outcome) -> Option<f64> {
     Some(outcome.ops_per_s)
 }
 
-/// Operations a second by threads.
+/// Operations per second by threads.
 fn panel(title: &str, lines: Vec<Line>) -> Panel {
     Panel { title: title.into(), x: "threads".into(), y: "operations a second".into(), x_measured: false, lines }
 }

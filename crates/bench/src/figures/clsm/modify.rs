@@ -1,5 +1,5 @@
-//! Figure 9: read-modify-writes beside lock striping. LevelDB has no other, as in the paper; neither has RocksDB here; and ours with locks
-//! around its gets and puts tells the algorithm from the store.
+//! Figure 9: read-modify-writes compared with lock striping. LevelDB has no other way, as in the paper; nor does
+//! RocksDB here. Ours with locks around its gets and puts separates the effect of the algorithm from that of the store.
 
 use super::{POPULAR, Scale, WRITERS_CORES_MIN, line, panel};
 use crate::AlluviumStriped;
@@ -23,7 +23,7 @@ pub const MODIFY: Figure = Figure {
         let updates = by_threads("read, modify, write", &updates, stage, engines)?;
         let mut rulings = Vec::new();
         for panel in [&absent, &updates] {
-            // Of ours with locks the paper has nothing to say.
+            // The paper makes no claim about ours with locks.
             let rivals = [("leveldb", 2.5), ("rocksdb", 2.0)];
             rulings.extend(rivals.map(|(rival, factor)| rules::best_ahead_of(panel, rival, factor)));
             rulings.push(rules::scales(panel, 2.5, stage.cores, WRITERS_CORES_MIN));
@@ -38,7 +38,7 @@ pub const MODIFY: Figure = Figure {
     },
 };
 
-/// Every point is loaded anew: what one makes of the store would be the next one's.
+/// Every point loads a new store, so that none depends on the one before.
 fn by_threads(title: &str, mix: &Mix, stage: &Stage<'_>, engines: &[&dyn Factory]) -> Result<Panel> {
     let striped: &dyn Factory = &AlluviumStriped;
     let named = engines.iter().any(|engine| engine.name() == striped.name());

@@ -1,7 +1,8 @@
 //! Figure 1: one store, or four side by side.
 //!
-//! The work has four parts, each with a quarter of the keys, popular keys of its own and a quarter of the threads. A store has all
-//! of it, or four stores of one engine have a part each, with a quarter of the memory and of the background threads.
+//! The work has four parts, each with a quarter of the keys, its own popular keys and a quarter of the threads. Either
+//! one store has all of it, or four stores of one engine have a part each, with a quarter of the memory and of the
+//! background threads.
 
 use super::{Scale, line, panel, run};
 use crate::choice::Choice;
@@ -23,7 +24,7 @@ pub const PARTITIONS: Figure = Figure {
     draw: |figure, stage, engines| {
         // Production logs have 85 to 95% reads (section 5.2).
         let mix = Mix { read: 90, overwrite: 10, choice: Some(Choice::Zipfian), ranges: COUNT, ..Mix::default() };
-        // Each part has threads of its own, so they come by fours.
+        // Each part has its own threads, so the number of threads is a multiple of four.
         let all: Vec<usize> = [4, 8, 16].into_iter().filter(|n| *n <= 8 || stage.threads().contains(n)).collect();
         let points: Vec<(usize, Mix)> = all.iter().map(|threads| (*threads, mix.clone())).collect();
         let mut lines = Vec::new();

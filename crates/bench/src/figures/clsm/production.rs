@@ -1,6 +1,6 @@
-//! Figure 10: production workloads. Their logs are not to be had; what the paper tells of them is drawn: 85 to 95% gets, 40-byte keys,
-//! values of 1 KB, and a heavy tail, of which "10% of the keys stand for more than 75% of the requests, while the 1-2% most popular
-//! keys account for more than 50%" (section 5.2), as they do with YCSB's zipfian.
+//! Figure 10: production workloads. Their logs are not available, so they are generated from the paper's description:
+//! 85 to 95% gets, 40-byte keys, values of 1 KB, and a heavy tail, of which "10% of the keys stand for more than 75% of
+//! the requests, while the 1-2% most popular keys account for more than 50%" (section 5.2), as with YCSB's zipfian.
 
 use super::{Scale, WRITERS_CORES_MIN, line, panel};
 use crate::choice::Choice;

@@ -55,7 +55,7 @@ pub const MIXED: Figure = Figure {
     draw: |figure, stage, engines| {
         let reads = Mix { read: 1, overwrite: 1, choice: Some(POPULAR), ..Mix::default() };
         let (reads, reads_latency) = panels("gets and puts", &reads, stage, engines, |outcome| outcome.ops_per_s)?;
-        // 15 pairs a scan in the mean, so 15 puts keep the pairs in balance; throughput counts pairs (section 5.1).
+        // A scan has 15 pairs on average, so 15 puts keep the pairs in balance; throughput counts pairs (section 5.1).
         let scans = Mix { scan: 1, overwrite: 15, scan_pairs: (10, 20), choice: Some(POPULAR), ..Mix::default() };
         let accessed = |outcome: &Outcome| {
             let puts = outcome.user_bytes_written as f64 / (KEY_BYTES + VALUE_BYTES) as f64;
@@ -72,7 +72,7 @@ pub const MIXED: Figure = Figure {
     },
 };
 
-/// Throughput by threads, and the 90th percentile of times by throughput (the paper's panels a and b).
+/// Throughput by threads, and the 90th percentile of latency by throughput (the paper's panels a and b).
 fn panels(
     title: &str,
     mix: &Mix,

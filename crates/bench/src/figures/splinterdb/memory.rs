@@ -1,8 +1,8 @@
-//! Figures 7 and 8: YCSB by the size of memory. The paper has KVell in them, which keeps an index of all keys in memory and falls
-//! off a cliff where that does not fit; no KVell is at hand here, so what is said against it is not judged.
+//! Figures 7 and 8: YCSB by the size of memory. The paper includes KVell, which keeps an index of all keys in memory
+//! and becomes very slow if that does not fit. KVell is not available here, so the claim about it is not checked.
 //!
-//! What can be judged is the other half: that there is no such cliff. By misses alone, a store that finds a tenth of its data in
-//! memory instead of a half has less than twice the work.
+//! The other half can be checked: there is no such drop here. By misses alone, a store that finds a tenth of its data
+//! in memory instead of a half has less than twice the work.
 
 use super::{Data, LARGE, Runs, SMALL, by_number, cores, drawing, rate, run};
 use crate::engine::{Factory, Result};
@@ -12,7 +12,7 @@ use crate::figures::{Figure, rules};
 
 /// Insertions, a mix, queries, scans.
 const PHASES: [&str; 4] = ["load", "a", "c", "e"];
-/// Times the smallest memory: 10, 25 and 50% of the data.
+/// Multiples of the smallest memory: 10, 25 and 50% of the data.
 const STEPS: [f64; 3] = [1.0, 2.5, 5.0];
 
 /// Figure 7.

@@ -1,11 +1,12 @@
 //! SplinterDB ("Closing the Bandwidth Gap for NVMe Key-Value Stores", USENIX ATC 2020), figures 5 to 12 and table 1.
 //!
-//! The paper has 24-byte keys, values of 100 bytes and 1 KiB, 80 GiB of them with memory for a tenth or less, 32 cores, and every
-//! engine at the number of threads that suits it best. Here the data is small and memory is a tenth of it, if an engine can live
-//! on that; the threads are the machine's cores. Which memory the kernel holds an engine to is the caller's affair (`Stage::host`).
+//! The paper has 24-byte keys, values of 100 bytes and 1 KiB, 80 GiB of them with memory for a tenth or less, 32 cores,
+//! and every engine at its best number of threads. Here the data is small and memory is a tenth of it, if an engine can
+//! run with that; the threads are the machine's cores. The caller decides how engines are limited to their memory
+//! (`Stage::host`).
 //!
-//! A load counts with the time that it takes to settle: what an engine puts off is not done. Write amplification leaves the log out,
-//! which is a constant on top that every engine has; I/O amplification has it.
+//! The time of a load includes settling: postponed work is not done. Write amplification excludes the log, a constant
+//! that every engine adds; I/O amplification includes it.
 
 mod memory;
 mod scans;
@@ -30,23 +31,24 @@ use crate::session::Step;
 use crate::settings::Settings;
 
 const KEY_BYTES: usize = 24;
-/// What the engines need to work as they are meant to: a write buffer or two, filters, some cache.
+/// The memory that engines need to work as designed: one or two write buffers, filters, some cache.
 const MEMORY_MIN: u64 = 96 << 20;
 
-/// I/O amplification: bytes read and written, log included, by bytes of keys and values that the user wrote and got back.
+/// I/O amplification: bytes read and written, including the log, divided by the bytes of keys and values that the user
+/// wrote and read.
 const MOVED: &str = "device bytes by user bytes";
 
 /// One of the paper's two sets of data.
 struct Data {
     title: &'static str,
     value_size: usize,
-    /// Of 100 keys that the smaller pairs have, so that both are about as many bytes.
+    /// Percentage of keys that have the smaller pairs, so that both halves have about as many bytes.
     keys_percent: u64,
 }
 
 const SMALL: Data = Data { title: "100 B values", value_size: 100, keys_percent: 100 };
 const LARGE: Data = Data { title: "1 KiB values", value_size: 1024, keys_percent: 12 };
-/// Keys with the smaller values, so that memory for a tenth is more than `MEMORY_MIN`.
+/// Number of keys with the smaller values, such that memory for a tenth is more than `MEMORY_MIN`.
 const KEYS: u64 = 10_000_000;
 
 impl Data {
@@ -58,7 +60,7 @@ impl Data {
         self.keys(stage) * (KEY_BYTES + self.value_size) as u64
     }
 
-    /// A tenth of the data, unless the user says otherwise.
+    /// A tenth of the data, unless the user chose another size.
     fn memory(&self, stage: &Stage<'_>) -> u64 {
         stage.memory.unwrap_or((self.bytes(stage) / 10).max(MEMORY_MIN))
     }
@@ -82,18 +84,18 @@ impl Data {
     }
 }
 
-/// The machine's cores, or what the user says.
+/// The machine's cores, or the number that the user chose.
 fn cores(stage: &Stage<'_>) -> usize {
     stage.threads_max.unwrap_or(stage.cores)
 }
 
-/// What one engine did.
+/// The outcomes of one engine.
 struct Runs {
     engine: String,
     ran: Vec<Ran>,
 }
 
-/// Workloads by name as steps: the first loads the store, those behind it run for the stage's time.
+/// Named workloads as steps: the first loads the store, the others run for the stage's time.
 fn steps(stage: &Stage<'_>, settings: &Settings, workloads: &[&str]) -> Result<Vec<Step>> {
     let step = |(at, name): (usize, &&str)| {
         let workload = catalogue::named(name, settings)?;
@@ -109,7 +111,7 @@ fn run(factory: &dyn Factory, stage: &Stage<'_>, settings: &Settings, workloads:
     Ok(Runs { engine: factory.name().to_string(), ran })
 }
 
-/// Operations a second; those of a fill with the time to settle.
+/// Operations per second; those of a fill include the time to settle.
 fn rate(outcome: &Outcome) -> f64 {
     let settled = if outcome.workload.starts_with("load") || outcome.workload.starts_with("fill") {
         outcome.settle_s
@@ -119,15 +121,15 @@ fn rate(outcome: &Outcome) -> f64 {
     outcome.ops as f64 / (outcome.elapsed_s + settled).max(1e-9)
 }
 
-/// A panel with a point for each phase, where `height` knows one.
+/// A panel with a point for each phase for which `height` returns a value.
 fn by_phase(title: &str, y: &str, phases: &[&str], runs: &[Runs], height: impl Fn(&Outcome) -> Option<f64>) -> Panel {
     let places = || phases.iter().enumerate().map(|(at, phase)| (*phase, at as f64 + 1.0));
     let lines = runs.iter().map(|runs| Line::of(&runs.engine, places(), &runs.ran, &height)).collect();
     Panel { title: title.into(), x: "phase".into(), y: y.into(), x_measured: false, lines }
 }
 
-/// A panel with a point for each number, such as one of threads, where `height` knows one; each engine's outcomes are in the
-/// order of the numbers.
+/// A panel with a point for each number, such as a number of threads, for which `height` returns a value; each engine's
+/// outcomes are in the order of the numbers.
 fn by_number(
     (title, x, y): (&str, &str, &str),
     numbers: &[u64],

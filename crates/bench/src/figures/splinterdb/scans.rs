@@ -1,7 +1,8 @@
-//! Figure 12: the bytes that scans of 1 to 100,000 pairs return in a second, beside what the device gives at most.
+//! Figure 12: the bytes per second that scans of 1 to 100,000 pairs return, compared with the device's bandwidth.
 //!
-//! The paper modifies YCSB's E "to have only fixed-length scans", so keys to start from are zipfian here as there. Its device's
-//! bandwidth is the vendor's figure; here it is measured first, at the place where the stores are, past the page cache.
+//! The paper modifies YCSB's E "to have only fixed-length scans", so start keys are zipfian here as there. The paper
+//! uses the vendor's figure for the bandwidth; here it is measured first, in the directory of the stores, past the page
+//! cache.
 
 use super::{Runs, SMALL, by_number, cores, drawing, steps};
 use crate::choice::Choice;
@@ -13,9 +14,9 @@ use crate::outcome::Outcome;
 use crate::workload::{Job, Mix, Workload};
 
 const LENGTHS: [u64; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
-/// Short scans, which the paper has behind RocksDB's.
+/// Short scans, in which the paper's store is slower than RocksDB.
 const SHORT: [&str; 3] = ["1", "10", "100"];
-/// The file by which the device is measured is no larger than this, nor than the data.
+/// The maximum size of the file that measures the device; it is no larger than the data either.
 const SAMPLE_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
 const BLOCK_BYTES: f64 = 4096.0;
 

@@ -1,17 +1,17 @@
-//! Figure 9: insertions by one thread with more and more keys in key order among random ones; how fast (9a), and how many bytes are
-//! written for one of the user's (9b).
+//! Figure 9: insertions by one thread with more and more keys in key order among random ones: throughput (9a) and write
+//! amplification (9b).
 //!
-//! The paper measures with and without log; here the log is on, as every engine has it, and its bytes are left out of the write
-//! amplification, which is what turning it off shows.
+//! The paper measures with and without the log. Here the log is on, as in every engine, and its bytes are excluded from
+//! the write amplification, which has the same effect.
 
 use super::{MOVED, Runs, SMALL, by_number, drawing, rate, run};
 use crate::engine::{Factory, Result};
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
 
-/// Keys in key order, of 100.
+/// Percentages of keys in key order.
 const SHARES: [u64; 8] = [0, 25, 50, 75, 90, 95, 99, 100];
-/// A step that is worse than the one before by less than this is noise.
+/// A step that is worse than the previous one by less than this is noise.
 const SLACK: f64 = 0.05;
 
 /// Figure 9.

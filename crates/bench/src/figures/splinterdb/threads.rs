@@ -9,7 +9,7 @@ use crate::figures::stage::Stage;
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
 
-/// Writers share the cores with background work: below this number nothing can be said about them.
+/// Writers share the cores with background work: with fewer cores than this, no claim about them can be checked.
 const WRITERS_CORES_MIN: usize = 4;
 
 /// Figure 10.

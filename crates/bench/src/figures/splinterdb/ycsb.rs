@@ -1,9 +1,8 @@
-//! Figures 5 and 6 and table 1: YCSB's phases, how fast, how many bytes of the device for one of the user's, and how long an insertion
-//! takes.
+//! Figures 5 and 6 and table 1: YCSB's phases: throughput, I/O amplification, and the latency of insertions.
 //!
-//! What the text of the paper does not say: what the bytes of the device are divided by in phases that read, and which metrics of
-//! latency table 1 has. Here it is the bytes of keys and values that the user wrote and got back, and the mean, three percentiles
-//! and the longest.
+//! The paper does not say by what it divides the bytes of the device in phases that read, nor which latency metrics
+//! table 1 has. Here it is the bytes of keys and values that the user wrote and read, and the mean, three percentiles
+//! and the maximum.
 
 use super::super::{Figure, rules};
 use super::{Data, LARGE, MOVED, SMALL, by_phase, cores, drawing, rate, run};
@@ -12,11 +11,11 @@ use crate::figures::drawing::{Line, Panel};
 use crate::figures::stage::Stage;
 use crate::outcome::Outcome;
 
-/// YCSB's own order: what inserts comes late, and scans, which profit least from a settled tree, last.
+/// YCSB's own order: phases that insert come late, and scans, which benefit least from a settled tree, last.
 const PHASES: [&str; 7] = ["load", "a", "b", "c", "f", "d", "e"];
 type Time = fn(&Outcome) -> f64;
 
-/// Times of a table's columns, microseconds.
+/// Latencies of a table's columns, in microseconds.
 const METRICS: [(&str, Time); 5] = [
     ("mean", |outcome| outcome.threads as f64 * 1e6 / outcome.ops_per_s.max(1e-9)),
     ("p50", |outcome| outcome.p50_us),
