@@ -163,15 +163,19 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         Some('T') => (&trimmed[..trimmed.len() - 1], 40),
         _ => (trimmed, 0),
     };
-    let wrong = || format!("\"{text}\" is no size; write it as 512M or 2G");
+    let wrong = || format!("\"{text}\" is not a size; write for example 512M or 2G");
     let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
 /// Parses a duration.
 fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is no number of seconds"))?;
-    if (0.001..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from a millisecond to a day".to_owned()) }
+    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
+    if (0.001..=86_400.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("a duration from a millisecond to a day".to_owned())
+    }
 }
 
 #[cfg(test)]

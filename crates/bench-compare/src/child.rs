@@ -37,7 +37,7 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
         None if job.engine == SingleLevel.name() => &SingleLevel,
         None => return Err(format!("there is no engine \"{}\"", job.engine).into()),
     };
-    let first = job.steps.first().ok_or("a job without steps")?;
+    let first = job.steps.first().ok_or("the job has no steps")?;
     let mut session = Session::new(factory, &job.directory, first.settings.clone())?;
     for step in &job.steps {
         let meter = Meter::start();

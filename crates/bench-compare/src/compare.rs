@@ -70,10 +70,10 @@ struct Plan {
 pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
     let selection = engines::select(&arguments.engines, arguments.sync)?;
     for (name, why) in &selection.skipped {
-        eprintln!("{name} is left out: {why}");
+        eprintln!("skipped {name}: {why}");
     }
     if selection.taken.is_empty() {
-        return Err("no engine is left".to_owned());
+        return Err("no engine can run".to_owned());
     }
     let limits = limits(arguments.no_limit)?;
     let plan = plan(arguments, preset, selection.taken, limits.as_ref())?;
@@ -82,7 +82,7 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
     let launcher = Launcher::new(limits)?;
     stale::remove_stores(&plan.stores);
     eprintln!(
-        "{} turns of {} keys, {} MiB of memory each ({}), source {}; results in {}",
+        "{} turns with {} keys, {} MiB of memory each ({}), commit {}; results in {}",
         plan.turns.len(),
         text::count(plan.settings.num.unwrap_or(0) as f64),
         plan.settings.engine.memory.unwrap_or(0) >> 20,
@@ -110,11 +110,11 @@ fn limits(no_limit: bool) -> Result<Option<Parent>, String> {
         Ok(parent) => Ok(Some(parent)),
         Err(why) if no_limit => {
             eprintln!(
-                "no memory limits: {why}; engines that read through the page cache have more memory than the others"
+                "no memory limits: {why}; engines that read through the page cache use more memory than the others"
             );
             Ok(None)
         }
-        Err(why) => Err(format!("no memory limit can be set ({why}); with --no-limit it is measured without")),
+        Err(why) => Err(format!("cannot limit memory ({why}); --no-limit measures without a limit")),
     }
 }
 
@@ -147,7 +147,7 @@ fn plan(
     }
     let stores = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
     if !stores.is_dir() {
-        return Err(format!("{} is no folder for the stores", stores.display()));
+        return Err(format!("{} is not a directory for the stores", stores.display()));
     }
     Ok(Plan {
         turns: plan::turns(engines.len(), &chains, &threads, arguments.repeat.unwrap_or(preset.repeat)),

@@ -27,7 +27,7 @@ pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
     let wanted = wanted(&arguments.names)?;
     let selection = engines::select(&arguments.engines, false)?;
     for (name, why) in &selection.skipped {
-        eprintln!("{name} is left out: {why}");
+        eprintln!("skipped {name}: {why}");
     }
     fs::create_dir_all(&arguments.results).map_err(|error| format!("{}: {error}", arguments.results.display()))?;
     let parent = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
@@ -39,8 +39,8 @@ pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
     let factories: Vec<&dyn Factory> = factories.iter().map(|factory| factory as &dyn Factory).collect();
     let limits = if arguments.no_limit { Err("--no-limit".to_owned()) } else { Parent::permitted() };
     let held = match &limits {
-        Ok(_) => "memory is a limit that the kernel holds, page cache included".to_owned(),
-        Err(why) => format!("memory is what engines are set to, the page cache apart: no limit ({why})"),
+        Ok(_) => "the kernel limits memory, page cache included".to_owned(),
+        Err(why) => format!("memory is what engines are configured with, without the page cache: no limit ({why})"),
     };
     if limits.is_err() {
         eprintln!("{held}");
@@ -64,7 +64,7 @@ pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
         println!("{}\n", path.display());
         died.extend(children.died().iter().map(|engine| format!("{}: {engine}", figure.name)));
     }
-    Ok((!died.is_empty()).then(|| format!("died, {} in all: {}", died.len(), died.join("; "))))
+    Ok((!died.is_empty()).then(|| format!("{} died: {}", died.len(), died.join("; "))))
 }
 
 fn wanted(names: &[String]) -> Result<Vec<&'static Figure>, String> {

@@ -45,7 +45,7 @@ impl Launcher {
     /// # Errors
     /// The program cannot be found.
     pub fn new(limits: Option<Parent>) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| format!("this program's own file: {error}"))?;
+        let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
         Ok(Self::of(program, limits))
     }
 

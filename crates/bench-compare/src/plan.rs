@@ -43,7 +43,7 @@ pub fn chains(workloads: &[String], num: u64) -> Result<Vec<Chain>, String> {
         let (name, ops) = match given.split_once('*') {
             Some((name, ops)) => match ops.parse::<u64>() {
                 Ok(ops @ 1..) => (name, Some(ops)),
-                _ => return Err(format!("\"{ops}\" in {given} is no number of operations")),
+                _ => return Err(format!("\"{ops}\" in {given} is not a number of operations")),
             },
             None => (given.as_str(), None),
         };
@@ -59,7 +59,7 @@ pub fn chains(workloads: &[String], num: u64) -> Result<Vec<Chain>, String> {
             _ => chains.push(vec![step]),
         }
     }
-    if chains.is_empty() { Err("no workload is named".to_owned()) } else { Ok(chains) }
+    if chains.is_empty() { Err("no workload was given".to_owned()) } else { Ok(chains) }
 }
 
 /// All turns, in order.

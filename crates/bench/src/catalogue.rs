@@ -20,25 +20,22 @@ pub const NAMES: [(&str, &str); 24] = [
     ),
     ("overwrite", "put loaded keys, drawn uniformly"),
     ("readrandom", "get loaded keys, drawn uniformly"),
-    ("readmissing", "get keys that are not there, spread as the loaded ones"),
-    ("readseq", "walk over all pairs in key order; an operation is a pair"),
+    ("readmissing", "get absent keys, spread like the loaded ones"),
+    ("readseq", "scan all pairs in key order; an operation is a pair"),
     ("readreverse", "the same from the last key to the first"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
-    ("readwhilewriting", "readrandom with one thread more that overwrites"),
-    (
-        "writewhilescanning",
-        "overwrite with one thread more that walks over all pairs; processor time is by puts and pairs",
-    ),
+    ("readwhilewriting", "readrandom, while one more thread overwrites"),
+    ("writewhilescanning", "overwrite, while one more thread scans all pairs; processor time is per put and pair"),
     ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
-    ("putifabsent", "put where the key is absent: half new keys, half loaded ones, drawn uniformly"),
+    ("putifabsent", "put if the key is absent: half new keys, half loaded ones, drawn uniformly"),
     ("increment", "add 1 to loaded keys, drawn uniformly; their values are counters: --value-size 8"),
-    ("incrementskewed", "the same with the keys of YCSB's zipfian"),
-    ("counters", "50% get, 50% add 1, as incrementskewed"),
-    ("load", "YCSB: fillrandom under its other name"),
+    ("incrementskewed", "increment, with YCSB's zipfian distribution"),
+    ("counters", "50% get, 50% increment, keys as in incrementskewed"),
+    ("load", "YCSB: the same as fillrandom"),
     ("a", "YCSB: 50% get, 50% put"),
     ("b", "YCSB: 95% get, 5% put"),
     ("c", "YCSB: get"),
-    ("d", "YCSB: 95% get of late keys, 5% insert"),
+    ("d", "YCSB: 95% get of the latest keys, 5% insert"),
     ("e", "YCSB: 95% scan of 1 to 100 pairs, 5% insert"),
     ("f", "YCSB: 50% get, 50% read-modify-write"),
     ("skewed", "FloDB: 50% get, 50% put, 98% of them on 2% of the keys"),
@@ -58,7 +55,7 @@ pub struct UnknownWorkload {
 impl fmt::Display for UnknownWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(share) = &self.share {
-            return write!(f, "{}: the share of keys in order is 0 to 100 percent, not {share:?}", self.name);
+            return write!(f, "{}: the share of keys in order must be 0 to 100 percent, not {share:?}", self.name);
         }
         write!(f, "there is no workload {:?}", self.name)?;
         if let Some(nearest) = self.nearest {
@@ -172,7 +169,7 @@ mod tests {
         assert_eq!(named("fillnear:95", &settings).unwrap().job, near(95));
         for (bad, share) in [("fillnear:101", "101"), ("fillnear:", ""), ("fillnear:-1", "-1"), ("fillnear:9x", "9x")] {
             let error = named(bad, &settings).unwrap_err().to_string();
-            assert_eq!(error, format!("{bad}: the share of keys in order is 0 to 100 percent, not {share:?}"));
+            assert_eq!(error, format!("{bad}: the share of keys in order must be 0 to 100 percent, not {share:?}"));
         }
         assert!(named("fillseq:5", &settings).unwrap_err().to_string().contains("did you mean \"fillseq\"?"));
         let Job::Mix(mix) = named("d", &settings).unwrap().job else { unreachable!() };

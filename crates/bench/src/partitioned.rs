@@ -26,7 +26,7 @@ impl Partitioned {
         };
         let stores: Vec<_> = (0..partitions.count).map(store).collect::<Result<_>>()?;
         if stores.is_empty() || partitions.keys == 0 {
-            return Err("partitions are one at least, and have keys".into());
+            return Err("at least one partition is needed, and each needs keys".into());
         }
         Ok(Self { partitions, stores })
     }

@@ -52,9 +52,9 @@ impl<'a> Session<'a> {
         let shown = directory.display();
         let loaded = match (occupied, settings.use_existing) {
             (true, false) => {
-                return Err(format!("{shown} is not empty: take another directory, or use the existing store").into());
+                return Err(format!("{shown} is not empty: use another directory, or the existing store").into());
             }
-            (false, true) => return Err(format!("no store at {shown} that could be used").into()),
+            (false, true) => return Err(format!("there is no store at {shown}").into()),
             (true, true) => settings.num.unwrap_or(Settings::NUM_DEFAULT),
             (false, false) => 0,
         };
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
             }
             Job::Fill { .. } => Ok(()),
             _ if self.loaded == 0 => Err(format!(
-                "{} works on a loaded store: name a fill before it, such as fillrandom,{}",
+                "{} needs a loaded store: put a fill before it, such as fillrandom,{}",
                 workload.name, workload.name
             )
             .into()),
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
                 Err(format!("{} needs counters: values of {} bytes", workload.name, counter::BYTES).into())
             }
             Job::Mix(mix) if mix.increment > 0 && self.settings.check => {
-                Err(format!("{} leaves values that cannot be checked", workload.name).into())
+                Err(format!("{} writes values that cannot be checked", workload.name).into())
             }
             Job::Mix(mix) if mix.weights() == 0 => Err(format!("{} does nothing", workload.name).into()),
             _ => Ok(()),
@@ -177,7 +177,7 @@ impl<'a> Session<'a> {
         };
         if lost + invented + outcome.wrong > 0 {
             return Err(format!(
-                "{} on {}: {lost} keys not found, {invented} found that are not there, {} wrong",
+                "{} on {}: {lost} keys not found, {invented} absent keys found, {} values wrong",
                 workload.name, outcome.engine, outcome.wrong
             )
             .into());

@@ -112,7 +112,7 @@ impl Settings {
     pub fn validate(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, low: u64, high: u64| {
             let good = (low..=high).contains(&value);
-            if good { Ok(()) } else { Err(format!("{name} is {low} to {high}, not {value}")) }
+            if good { Ok(()) } else { Err(format!("{name} must be from {low} to {high}, not {value}")) }
         };
         within("the number of threads", self.threads as u64, 1, THREADS_MAX as u64)?;
         within("the key size", self.key_size as u64, *KEY_BYTES.start() as u64, *KEY_BYTES.end() as u64)?;
@@ -128,12 +128,12 @@ impl Settings {
         let keys = self.num.unwrap_or(Self::NUM_DEFAULT);
         if keys > Keys::numbers_max(self.key_size) {
             return Err(format!(
-                "keys of {} bytes cannot tell {keys} keys apart, and as many missing ones",
+                "keys of {} bytes are too short for {keys} different keys and as many missing ones",
                 self.key_size
             ));
         }
         if self.duration.is_some_and(|duration| duration.is_zero()) || self.sample_every.is_zero() {
-            return Err("a duration is more than 0".to_string());
+            return Err("a duration must be more than 0".to_string());
         }
         Ok(())
     }

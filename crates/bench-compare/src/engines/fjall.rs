@@ -41,7 +41,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         mib("memtable", setup.write_buffer_bytes()),
         setting("worker threads", setup.background_threads),
         setting("compaction", "leveled"),
-        setting("filter", format!("Bloom, {BLOOM_BITS} bits a key")),
+        setting("filter", format!("Bloom, {BLOOM_BITS} bits per key")),
         setting("compression", "none"),
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
         setting("files read through", "the page cache, within the limit"),

@@ -24,7 +24,7 @@ struct Lmdb {
 /// Opens it with `NOSYNC|WRITEMAP|MAPASYNC`: a transaction for each put.
 pub fn open_unsynced(setup: &Setup) -> Result<Opened> {
     if setup.sync {
-        return Err("lmdb does not sync: with --sync take lmdb-durable".into());
+        return Err("lmdb does not sync: use lmdb-durable with --sync".into());
     }
     open(setup, EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC, 1)
 }

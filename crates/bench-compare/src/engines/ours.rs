@@ -27,7 +27,7 @@ fn open_by(factory: &dyn Factory, modifies: &str, setup: &Setup) -> Result<Opene
     let settings = vec![
         mib("budget for everything", setup.budget_bytes()),
         setting("component", "trunk"),
-        setting("background threads", "its own choice, from the cores"),
+        setting("background threads", "its default, from the number of cores"),
         setting("filter", "quotient"),
         setting("compression", "none"),
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced by the write" }),

@@ -45,7 +45,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("write buffers", WRITE_BUFFERS),
         setting("background jobs", setup.background_threads),
         setting("compaction", "leveled, dynamic level sizes"),
-        setting("filter", format!("Bloom, {BLOOM_BITS} bits a key")),
+        setting("filter", format!("Bloom, {BLOOM_BITS} bits per key")),
         setting("block index", "binary search and hash"),
         setting("compression", "none"),
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),

@@ -21,7 +21,7 @@ pub fn folders(parent: &Path) -> Vec<PathBuf> {
 /// Removes stores. A store that cannot be removed only takes disk space.
 pub fn remove_stores(parent: &Path) {
     for folder in folders(parent) {
-        eprintln!("{} was left by a run that is gone; removing it", folder.display());
+        eprintln!("removing {}, which an earlier run left", folder.display());
         let _ = fs::remove_dir_all(&folder);
     }
 }

@@ -67,7 +67,7 @@ fn speed(group: &Group<'_>) -> String {
             .map_or_else(|| format!("{}/s", count(rate)), |ratio| format!("{}/s; ours {}", count(rate), times(ratio)));
         (label, vec![rate])
     });
-    card("Speed", &bars::draw(&rows, "operations a second"), "Operations a second. Longer is better.")
+    card("Speed", &bars::draw(&rows, "operations a second"), "Operations per second. Longer is better.")
 }
 
 fn processor(group: &Group<'_>) -> String {
@@ -76,11 +76,11 @@ fn processor(group: &Group<'_>) -> String {
         let run = series.median(|record| record.outcome.cpu_us_per_op_run).min(all);
         (format!("{} us", figures(all)), vec![run, all - run])
     });
-    let drawing = bars::draw(&rows, "processor time an operation");
+    let drawing = bars::draw(&rows, "processor time per operation");
     card(
         "Processor time",
         &drawing,
-        "Microseconds an operation, all threads; pale: while it settled. Shorter is better.",
+        "Microseconds per operation, all threads; pale: while settling. Shorter is better.",
     )
 }
 
@@ -124,16 +124,9 @@ fn latency(group: &Group<'_>) -> String {
     let mut marks: Vec<(f64, String)> =
         PERCENTS.iter().map(|percent| (nines(*percent), format!("{percent}%"))).collect();
     marks.push((1.0, "longest".to_owned()));
-    let axes = Axes {
-        title: "time of an operation by percentile",
-        unit: "us",
-        marks,
-        logarithmic: true,
-        write: count,
-        dots: false,
-    };
+    let axes = Axes { title: "latency by percentile", unit: "us", marks, logarithmic: true, write: count, dots: false };
     let names = legend(group.series.iter().map(|series| series.engine));
-    let caption = "Time of an operation: so many percent took at most so many microseconds. Lower is better.";
+    let caption = "Latency in microseconds by percentile. Lower is better.";
     card("Latency", &format!("{names}{}", lines::draw(&lines, &axes)), caption)
 }
 
@@ -148,15 +141,11 @@ fn amplification(group: &Group<'_>) -> String {
         let space = series.median(|record| record.outcome.space_amp);
         (figures(space), vec![space])
     });
-    let written = bars::draw_cut(&written, "bytes written by user bytes", MEDIANS_MAX);
-    let space = bars::draw_cut(&space, "bytes of files by user bytes", MEDIANS_MAX);
-    let words = "Bytes written to data files for each byte of the user's, once quiet; pale: to the log. Shorter is better; beyond four medians bars are cut.";
+    let written = bars::draw_cut(&written, "bytes written per user byte", MEDIANS_MAX);
+    let space = bars::draw_cut(&space, "bytes of files per user byte", MEDIANS_MAX);
+    let words = "Bytes written to data files per user byte, after settling; pale: to the log. Shorter is better; bars longer than four medians are cut.";
     card("Write amplification", &written, words)
-        + &card(
-            "Space amplification",
-            &space,
-            "Bytes of data files for each live byte of the user's. Shorter is better.",
-        )
+        + &card("Space amplification", &space, "Bytes of data files per live user byte. Shorter is better.")
 }
 
 /// Throughput by threads, a drawing for each workload that was measured with several numbers of them.
@@ -200,7 +189,7 @@ fn scaling_card(same: &[&Group<'_>]) -> String {
     let marks =
         same.iter().map(|group| (place(group.conditions.threads), group.conditions.threads.to_string())).collect();
     let axes = Axes {
-        title: "operations a second by threads",
+        title: "operations per second by threads",
         unit: "ops/s",
         marks,
         logarithmic: false,
@@ -209,7 +198,7 @@ fn scaling_card(same: &[&Group<'_>]) -> String {
     };
     let mut drawing = legend(engines.iter().copied());
     let _ = write!(drawing, "{}", lines::draw(&lines, &axes));
-    card(same[0].workload, &drawing, "Operations a second by number of threads.")
+    card(same[0].workload, &drawing, "Operations per second by number of threads.")
 }
 
 #[cfg(test)]

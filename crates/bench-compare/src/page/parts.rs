@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The page's title.
-pub const TITLE: &str = "Alluvium and its rivals";
+pub const TITLE: &str = "Alluvium and other stores";
 
 /// The color of an engine, by its index in the list of all.
 pub fn class(engine: &str) -> &'static str {
@@ -145,7 +145,7 @@ fn row(series: &Series<'_>, ours: Option<&Series<'_>>) -> String {
 
 /// The settings of each engine, once for every different configuration.
 pub fn settings(groups: &[Group<'_>]) -> String {
-    let mut text = String::from("<h2>How the engines were set</h2>\n");
+    let mut text = String::from("<h2>Settings of the engines</h2>\n");
     let mut seen: Vec<(&str, &str, &BTreeMap<String, String>)> = Vec::new();
     for series in groups.iter().flat_map(|group| &group.series) {
         for record in &series.records {

@@ -56,7 +56,7 @@ fn it_has_figures_ratios_and_every_kind_of_plot() {
         "Latency",
         "Write amplification",
         "Space amplification",
-        "How the engines were set",
+        "Settings of the engines",
         "rocksdb 1.2.3",
         "0123abc",
         "2 threads",

@@ -52,7 +52,7 @@ pub const SCANS: Figure = Figure {
     source: "FloDB, figure 13",
     claim: "95% updates, 5% scans of 100 keys: ahead of all others, the next best at 43 to 90%",
     draw: |figure, stage, engines| {
-        let texts = ("95% updates, 5% scans", "threads", "keys accessed a second");
+        let texts = ("95% updates, 5% scans", "threads", "keys accessed per second");
         let panel = by_threads(texts, engines, stage, &scans(5), keys_accessed)?;
         let mut rulings = against(&panel, 1.1);
         rulings.push(rules::scales(&panel, 2.5, stage.cores, WRITERS_CORES_MIN));
@@ -64,7 +64,7 @@ pub const SCANS: Figure = Figure {
 pub const SCAN_RATIO: Figure = Figure {
     name: "flodb-14",
     source: "FloDB, figure 14",
-    claim: "with more scans the operations a second fall and the keys accessed a second rise",
+    claim: "with more scans the operations a second fall and the keys accessed per second rise",
     draw: |figure, stage, engines| {
         let ratios = [2, 5, 10, 25, 50];
         let places: Vec<Place> = ratios.map(|ratio| (ratio.to_string(), f64::from(ratio))).into();
@@ -74,7 +74,7 @@ pub const SCAN_RATIO: Figure = Figure {
         };
         let texts = ("operations by scans", "scans, %", "operations a second");
         let operations = panel(texts, engines, &places, ran, |outcome| outcome.ops_per_s)?;
-        let texts = ("keys by scans", "scans, %", "keys accessed a second");
+        let texts = ("keys by scans", "scans, %", "keys accessed per second");
         let keys = panel(texts, engines, &places, ran, keys_accessed)?;
         let rulings = vec![rules::rises(&keys, "2", "50", 1.0), rules::falls(&operations, "2", "50")];
         Ok(drawing(figure, stage, vec![operations, keys], rulings))
@@ -249,8 +249,8 @@ fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<
             "{keys} keys of 8 bytes with values of 256 bytes: {} MB (the paper: 300 GB)",
             keys * PAIR_BYTES / 1_000_000
         ),
-        "memory: 256 MiB an engine, or where the memory component has a size, eight times that".to_string(),
-        format!("{} cores (the paper: 20), {} s a point", stage.cores, stage.duration.as_secs_f64()),
+        "memory: 256 MiB per engine, or eight times the memory component if its size is given".to_string(),
+        format!("{} cores (the paper: 20), {} s per point", stage.cores, stage.duration.as_secs_f64()),
     ];
     Drawing::of(figure, conditions, panels, rulings)
 }

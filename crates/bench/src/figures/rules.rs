@@ -31,7 +31,7 @@ fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<
 
 /// Our engine survives every point; `None` if it did, since that needs no mention.
 pub fn lives(panels: &[Panel]) -> Option<Ruling> {
-    let rule = |panel: &Panel| format!("{}: {OURS} lives through every point", panel.title);
+    let rule = |panel: &Panel| format!("{}: {OURS} survives every point", panel.title);
     panels.iter().find_map(|panel| lost(panel, &rule(panel), &[OURS], &[]))
 }
 
@@ -235,7 +235,7 @@ pub fn near_harmonic_mean(panel: &Panel, (from, middle, to): (&str, &str, &str),
 
 fn compare(rule: String, ours: f64, line: &Line, theirs: f64, factor: f64) -> Ruling {
     if theirs <= 0.0 {
-        return not_judged(rule, &format!("a figure of {} that is not 0", line.engine));
+        return not_judged(rule, &format!("a nonzero figure of {}", line.engine));
     }
     let why = format!("{ours:.0} / {theirs:.0} ({}) = {:.2}", line.engine, ours / theirs);
     ruling(rule, ours >= factor * theirs, why)
@@ -308,7 +308,7 @@ mod tests {
             (stays_flat(&alone, "leveldb", 1.3, 8, 4), "leveldb"),
             (scales(&alone, 2.0, 2, 4), "4 cores; this one has 2"),
             (scales(&panel(&[]), 2.0, 4, 4), "a run of ours"),
-            (ahead_of_all(&panel(&[(OURS, &[1.0]), ("x", &[0.0])]), 1.0), "not 0"),
+            (ahead_of_all(&panel(&[(OURS, &[1.0]), ("x", &[0.0])]), 1.0), "nonzero"),
         ] {
             assert_eq!(ruling.judgement, Judgement::NotJudged, "{ruling:?}");
             assert!(ruling.why.starts_with("needs ") && ruling.why.contains(needs), "{ruling:?}");

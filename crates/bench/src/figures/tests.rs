@@ -149,7 +149,7 @@ fn an_engine_that_dies_leaves_the_others_their_points() {
         let named = drawing.rulings.iter().filter(|ruling| ruling.why.contains("died: killed"));
         let expected = if dead == "alluvium" { Judgement::Fails } else { Judgement::NotJudged };
         assert!(named.clone().all(|ruling| ruling.judgement == expected), "{name}: {named:?}");
-        let lives = named.filter(|ruling| ruling.rule.ends_with("alluvium lives through every point")).count();
+        let lives = named.filter(|ruling| ruling.rule.ends_with("alluvium survives every point")).count();
         assert_eq!(lives, usize::from(dead == "alluvium"), "{name}");
         let json = serde_json::to_string(&drawing).unwrap();
         assert!(json.contains("\"y\":null") && json.contains("\"why\":\"killed\""), "{json}");

@@ -171,7 +171,7 @@ impl Store {
                 Some(db) if opened.is_ok() => Ok(Self { db, options, cache, filter, read, write }),
                 _ => {
                     free_parts(options, cache, filter, read, write);
-                    Err(opened.err().unwrap_or_else(|| "leveldb: opened nothing and gave no reason".to_owned()))
+                    Err(opened.err().unwrap_or_else(|| "leveldb: no store and no error was returned".to_owned()))
                 }
             }
         }

@@ -24,7 +24,7 @@ struct Level {
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
-    let directory = setup.directory.to_str().ok_or("leveldb: the directory's name is not text")?;
+    let directory = setup.directory.to_str().ok_or("leveldb: the directory's name is not valid text")?;
     let directory = CString::new(directory)?;
     let store = ffi::Store::open(&ffi::Config {
         directory: &directory,
@@ -40,7 +40,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         mib("write buffer", setup.write_buffer_bytes()),
         setting("open files", OPEN_FILES),
         setting("background threads", "1, not settable"),
-        setting("filter", format!("Bloom, {BLOOM_BITS} bits a key")),
+        setting("filter", format!("Bloom, {BLOOM_BITS} bits per key")),
         setting("compression", "none"),
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
         setting("files read through", "the page cache, within the limit"),

@@ -213,7 +213,7 @@ impl Store {
         // (the name through the call, the data configuration as long as the store).
         check(unsafe { (functions.splinterdb_create)(&raw_config, &mut raw) }, "creating the store")?;
         if raw.is_null() {
-            return Err("splinterdb: created nothing and gave no reason".to_owned());
+            return Err("splinterdb: no store and no error was returned".to_owned());
         }
         Ok(Self { raw, functions, _data_config: data_config })
     }

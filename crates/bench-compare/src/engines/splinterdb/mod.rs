@@ -31,9 +31,9 @@ struct Splinter {
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
     if setup.sync {
-        return Err("splinterdb has no call that syncs: it takes no part with --sync".into());
+        return Err("splinterdb has no call that syncs: not available with --sync".into());
     }
-    let library = library::path().ok_or("splinterdb: no shared library is named")?;
+    let library = library::path().ok_or("splinterdb: no shared library was given")?;
     let file = CString::new(setup.directory.join("bench.splinterdb").as_os_str().as_bytes())?;
     let cache_bytes = (setup.budget_bytes() / CACHE_DENOMINATOR * CACHE_NUMERATOR).next_multiple_of(MIB);
     let normal_threads = setup.background_threads as u64;

@@ -48,7 +48,7 @@ pub const COMPACTION: Figure = Figure {
         ];
         let mut conditions = SCALE.conditions(stage);
         conditions.push(
-            "loaded in key order, then updated uniformly, twice the time a point, nothing waited for between them"
+            "loaded in key order, then updated uniformly, twice the time per point, without waiting for background work in between"
                 .into(),
         );
         Ok(Drawing::of(figure, conditions, vec![panel], rulings))

@@ -46,7 +46,7 @@ pub const MEMORY_SIZE: Figure = Figure {
             rulings.push(rules::rises(&panel, first, last, 1.0));
         }
         let mut conditions = SCALE.conditions(stage);
-        conditions.push(format!("{threads} threads; each point on a store of its own"));
+        conditions.push(format!("{threads} threads; a new store for each point"));
         Ok(Drawing::of(figure, conditions, vec![panel], rulings))
     },
 };

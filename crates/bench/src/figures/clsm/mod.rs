@@ -67,9 +67,9 @@ impl Scale {
                 "{keys} keys of {} bytes with values of {} bytes: {megabytes} MB (the paper: {})",
                 self.key_bytes, self.value_bytes, self.paper
             ),
-            format!("{} MiB of memory an engine", stage.memory.unwrap_or(self.memory) >> 20),
+            format!("{} MiB of memory per engine", stage.memory.unwrap_or(self.memory) >> 20),
             format!(
-                "{} cores (the paper: 16 hardware threads), {} s a point",
+                "{} cores (the paper: 16 hardware threads), {} s per point",
                 stage.cores,
                 stage.duration.as_secs_f64()
             ),

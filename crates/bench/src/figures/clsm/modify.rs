@@ -31,7 +31,7 @@ pub const MODIFY: Figure = Figure {
         let mut conditions = SCALE.conditions(stage);
         conditions.push(
             "put if absent: half of the keys are new, half are loaded, 90% of these in 10% of the blocks; \
-             each point on a store of its own"
+             a new store for each point"
                 .into(),
         );
         Ok(Drawing::of(figure, conditions, vec![absent, updates], rulings))

@@ -104,7 +104,7 @@ fn panels(
         panel(title.to_string(), ("threads", false), "operations a second", by_threads),
         panel(
             format!("{title}: latency"),
-            ("operations a second; a point's name is its threads", true),
+            ("operations per second; a point's name is its number of threads", true),
             "90th percentile, microseconds",
             by_latency,
         ),

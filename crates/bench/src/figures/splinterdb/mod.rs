@@ -36,7 +36,7 @@ const MEMORY_MIN: u64 = 96 << 20;
 
 /// I/O amplification: bytes read and written, including the log, divided by the bytes of keys and values that the user
 /// wrote and read.
-const MOVED: &str = "device bytes by user bytes";
+const MOVED: &str = "device bytes per user byte";
 
 /// One of the paper's two sets of data.
 struct Data {
@@ -74,7 +74,7 @@ impl Data {
     fn condition(&self, stage: &Stage<'_>) -> String {
         let (bytes, memory) = (self.bytes(stage), self.memory(stage));
         format!(
-            "{}: {} keys of {KEY_BYTES} bytes, {} MB, with {} MiB of memory an engine, {:.0}% of the data",
+            "{}: {} keys of {KEY_BYTES} bytes, {} MB, with {} MiB of memory per engine, {:.0}% of the data",
             self.title,
             self.keys(stage),
             bytes / 1_000_000,
@@ -150,7 +150,7 @@ fn drawing(
     rulings: Vec<Ruling>,
 ) -> Drawing {
     conditions.push(format!(
-        "the paper: 80 GiB, 32 cores; here {} cores and {} s a point that is no load",
+        "the paper: 80 GiB, 32 cores; here {} cores and {} s per point, except loads",
         stage.cores,
         stage.duration.as_secs_f64()
     ));

@@ -34,7 +34,7 @@ pub const NEAR_SEQUENTIAL: Figure = Figure {
             by_number((title, "sequential keys, %", y), &SHARES, &runs, height)
         };
         let speed = panel("9a: speed", "insertions a second", |outcome| Some(rate(outcome)));
-        let written = panel("9b: write amplification", "data bytes by user bytes", |outcome| outcome.write_amp);
+        let written = panel("9b: write amplification", "data bytes per user byte", |outcome| outcome.write_amp);
         let moved = panel("9b: I/O amplification", MOVED, |outcome| outcome.io_amp);
         let rulings = vec![
             rules::never_falls(&speed, SLACK),
@@ -45,7 +45,7 @@ pub const NEAR_SEQUENTIAL: Figure = Figure {
             rules::below_at(&written, "99", "rocksdb", 1.3 / 4.1),
             rules::below_at(&moved, "0", "rocksdb", 1.0),
         ];
-        let conditions = vec![SMALL.condition(stage), "1 thread inserts; a store of its own for every point".into()];
+        let conditions = vec![SMALL.condition(stage), "1 thread inserts; a new store for each point".into()];
         Ok(drawing(figure, stage, conditions, vec![speed, written, moved], rulings))
     },
 };

@@ -28,7 +28,7 @@ pub const READS: Figure = Figure {
         let runs = all(engines, read)?;
         let rates = panel("YCSB C", "gets a second", stage, &runs, |outcome| Some(rate(outcome)));
         let blocks = |outcome: &Outcome| outcome.device_reads_per_op;
-        let reads = panel("YCSB C: reads", "blocks of the device a get", stage, &runs, blocks);
+        let reads = panel("YCSB C: reads", "device blocks per get", stage, &runs, blocks);
         // 18.5 of 24.
         let near_linear = (0.77 * stage.cores as f64 * 100.0).round() / 100.0;
         let most = stage.threads().last().map_or_else(String::new, usize::to_string);
@@ -62,7 +62,7 @@ pub const INSERTS: Figure = Figure {
             rules::best_ahead_of(&rates, "rocksdb", 6.0),
             rules::at_most(&moved, "1", 7.5),
         ];
-        let store = "a store of its own for every point".to_string();
+        let store = "a new store for each point".to_string();
         Ok(drawing(figure, stage, vec![SMALL.condition(stage), store], vec![rates, moved], rulings))
     },
 };

@@ -54,7 +54,7 @@ pub const AMPLIFICATION: Figure = Figure {
     claim: "YCSB, 100 B values: the load's write amplification is about half of the others'",
     draw: |figure, stage, engines| {
         let runs = all(&SMALL, stage, engines, &PHASES)?;
-        let texts = ("write amplification", "data bytes by user bytes");
+        let texts = ("write amplification", "data bytes per user byte");
         let written = by_phase(texts.0, texts.1, &PHASES, &runs, |outcome| outcome.write_amp);
         let moved = by_phase("I/O amplification", MOVED, &PHASES, &runs, |outcome| outcome.io_amp);
         let mut rulings = vec![rules::below_at(&written, "load", "rocksdb", 0.6)];
