@@ -3,13 +3,14 @@
 //! search is that of Wing and Gong; like Lowe's, it remembers the configurations that were dead ends.
 //!
 //! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after
-//! the read had returned, and one read does not see two values of a key. 2. Keys that are not connected by a batch, a
-//! snapshot or another operation of several keys are checked separately: a history is linearizable if and only if it is
-//! linearizable for each group of keys (locality). 3. A configuration is the number of operations of each thread that
-//! have taken place, and the state. The operations of a thread are ordered, so these numbers are the set of operations
-//! that have taken place. 4. An operation can be next if no other operation that is still open had returned before it
-//! was called. A read that can be next and sees the state takes place at once: it changes nothing, so taking it later
-//! cannot help. Only writes are tried in different orders; a write that also reads is tried only if it sees the state.
+//!    the read had returned, and one read does not see two values of a key.
+//! 2. Keys that are not connected by a batch, a snapshot or another operation of several keys are checked separately: a
+//!    history is linearizable if and only if it is linearizable for each group of keys (locality).
+//! 3. A configuration is the number of operations of each thread that have taken place, and the state. The operations
+//!    of a thread are ordered, so these numbers are the set of operations that have taken place.
+//! 4. An operation can be next if no other operation that is still open had returned before it was called. A read that
+//!    can be next and sees the state takes place at once: it changes nothing, so taking it later cannot help. Only
+//!    writes are tried in different orders; a write that also reads is tried only if it sees the state.
 
 use super::history::{History, Key, Operation, Seen, Value};
 use std::collections::{HashMap, HashSet};

@@ -2,11 +2,13 @@
 //!
 //! A removal must not make a correct history wrong.
 //!
-//! 1. A read can always be removed. 2. A write can be removed if no read can have seen its value: every read that saw
-//! this value had returned before the write. In an order that explains the whole history, no read of the key is between
-//! such a write and the next write of the key. So the order without the write explains the rest: if no order explains
-//! the rest, no order explains the whole. 3. An operation that had returned before any other was called comes first in
-//! every order: a write is then part of the initial state.
+//! 1. A read can always be removed.
+//! 2. A write can be removed if no read can have seen its value: every read that saw this value had returned before the
+//!    write. In an order that explains the whole history, no read of the key is between such a write and the next write
+//!    of the key. So the order without the write explains the rest: if no order explains the rest, no order explains
+//!    the whole.
+//! 3. An operation that had returned before any other was called comes first in every order: a write is then part of
+//!    the initial state.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};

@@ -2,12 +2,13 @@
 //! transactions, could have run one after the other in an order that agrees with real time.
 //!
 //! 1. The longest list that was read of a key is the order of its versions; every other list must be a prefix of it.
-//! Items that were appended and never read come after it, since the list would show them. 2. The versions determine
-//! which transaction came before which: *ww* wrote the previous version, *wr* wrote what the other one read, *rw* read
-//! what the other one overwrote; an absent key of a scanned range counts as read. *time*: it had returned before the
-//! other one was called. 3. There is an order if and only if these edges make no cycle. A cycle has the name of the
-//! weakest isolation that forbids it (Adya, Liskov and O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single),
-//! with several (G2); cycles with *time* are searched only if there are no others.
+//!    Items that were appended and never read come after it, since the list would show them.
+//! 2. The versions determine which transaction came before which: *ww* wrote the previous version, *wr* wrote what the
+//!    other one read, *rw* read what the other one overwrote; an absent key of a scanned range counts as read. *time*:
+//!    it had returned before the other one was called.
+//! 3. There is an order if and only if these edges make no cycle. A cycle has the name of the weakest isolation that
+//!    forbids it (Adya, Liskov and O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single), with several (G2);
+//!    cycles with *time* are searched only if there are no others.
 
 use super::anomaly::Anomaly;
 use super::effects::{self, Effects};
