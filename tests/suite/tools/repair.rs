@@ -1,7 +1,7 @@
 //! Repair, case by case: the remains of a store become a valid store, no data is destroyed, and a crash leaves the
 //! state before or after the repair.
 
-use crate::support::setting;
+use crate::support::{Random, setting, tiny_unsynced};
 use crate::tools::corruption::world::{End, Image, Size, World, open};
 use crate::tools::corruption::{Unreported, check_repair, repair, verify};
 use alluvium::internals::DeterministicDb;
@@ -50,6 +50,39 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
     // The damaged file is still there, complete, under another name.
     assert_eq!(report.set_aside, [format!("{name}.damaged")]);
     assert_eq!(disk.current_image()[&report.set_aside[0]], flipped(&world.image[&name], 1));
+}
+
+/// After a split, several leaves refer to one branch file. A rewritten file without its first page has no keys in some of
+/// them. Repair once kept all the references, and `verify` then reported that the manifest was damaged.
+#[test]
+fn a_rewritten_branch_stays_only_in_the_leaves_that_it_overlaps() {
+    let disk = SimulatedStorage::new(1);
+    let db = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let mut random = Random(1);
+    for at in 0..6000 {
+        db.put(format!("key{:06}", random.below(1_000_000)), random.bytes(100)).unwrap();
+        if at % 40 == 0 {
+            db.step();
+        }
+    }
+    db.flush().unwrap();
+    // Enough work to split the leaf, and not enough to merge its files.
+    for _ in 0..5 {
+        db.step();
+    }
+    let leaves = db.stats().levels.last().map(|level| level.nodes);
+    assert!(leaves > Some(1), "{}", db.stats());
+    db.close().unwrap();
+    let image = disk.current_image();
+    let mut rewritten = 0;
+    for name in names(&disk, ".branch") {
+        let disk = disk.clone_disk();
+        disk.open(&name, OpenMode::ReadWrite).unwrap().write_all_at(&flipped(&image[&name], 0), 0).unwrap();
+        rewritten += repair(&disk).unwrap().branches_rewritten;
+        let found = verify(&disk, Depth::Deep).unwrap();
+        assert!(found.is_valid(), "{name}: {:?}", found.damage);
+    }
+    assert!(rewritten > 0, "no file kept a part of its keys");
 }
 
 #[test]

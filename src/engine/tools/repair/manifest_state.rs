@@ -6,24 +6,50 @@ use crate::format::manifest_edit::{
 };
 use crate::manifest::ManifestState;
 use crate::util::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Replaces some branch files of the tree by other files, or removes them (`None`).
-pub(crate) fn replace(state: &mut ManifestState, replaced: &BTreeMap<FileNumber, Option<BranchMeta>>) {
-    for (old, new) in replaced {
-        state.branches.remove(old);
-        state.branches.extend(new.iter().map(|meta| (meta.file, meta.clone())));
+/// Replaces some branch files of the tree by other files, or removes them (`None`). A new file may have lost the first or
+/// last keys of the old one, so a node refers to it only if its range still overlaps. Returns the new files to which no
+/// node refers; they are not part of the state.
+pub(crate) fn replace(
+    state: &mut ManifestState,
+    replaced: &BTreeMap<FileNumber, Option<BranchMeta>>,
+) -> Vec<FileNumber> {
+    for file in replaced.keys() {
+        state.branches.remove(file);
     }
     for node in state.nodes.values_mut() {
-        for bundle in &mut node.bundles {
+        let bundles = std::mem::take(&mut node.bundles);
+        node.bundles.reserve(bundles.len());
+        for (at, mut bundle) in bundles.into_iter().enumerate() {
             let replacement = |file: &FileNumber| match replaced.get(file) {
-                Some(new) => new.as_ref().map(|meta| meta.file),
+                Some(new) => new.as_ref().filter(|meta| is_seen(node, at, meta)).map(|meta| meta.file),
                 None => Some(*file),
             };
             bundle.branches = bundle.branches.iter().filter_map(replacement).collect();
+            node.bundles.push(bundle);
         }
         drop_empty_bundles(node);
     }
+    let bundles = state.nodes.values().flat_map(|node| &node.bundles);
+    let named: BTreeSet<FileNumber> = bundles.flat_map(|bundle| bundle.branches.iter().copied()).collect();
+    let (used, unused): (Vec<_>, Vec<_>) =
+        replaced.values().flatten().cloned().partition(|meta| named.contains(&meta.file));
+    state.branches.extend(used.into_iter().map(|meta| (meta.file, meta)));
+    unused.into_iter().map(|meta| meta.file).collect()
+}
+
+/// Whether some child for which bundle `at` is active, or the leaf itself, may have keys of the branch.
+fn is_seen(node: &NodeImage, at: usize, meta: &BranchMeta) -> bool {
+    let overlaps = |lower: &[u8], upper: Option<&[u8]>| {
+        !meta.ends_before(lower) && upper.is_none_or(|upper| meta.key_min[..] < *upper)
+    };
+    let upper = |pivot: usize| node.pivots.get(pivot + 1).map(|next| &next.lower).or(node.upper.as_ref());
+    let mut pivots = node.pivots.iter().enumerate();
+    let child_sees = pivots.any(|(slot, pivot)| {
+        pivot.first_active as usize <= at && overlaps(&pivot.lower, upper(slot).map(|upper| &upper[..]))
+    });
+    child_sees || (node.pivots.is_empty() && overlaps(&node.lower, node.upper.as_deref()))
 }
 
 /// Removes bundles without branches and adjusts the pivots' `first_active`.
@@ -89,18 +115,68 @@ mod tests {
         BundleImage { id: BundleId(id), compacted: true, branches }
     }
 
+    fn meta(file: u64, first: &str, last: &str) -> BranchMeta {
+        BranchMeta { file: FileNumber(file), key_min: first.into(), key_max: last.into(), ..BranchMeta::default() }
+    }
+
+    fn pivot(lower: &str, first_active: u32) -> PivotImage {
+        PivotImage { lower: lower.into(), first_active, ..PivotImage::default() }
+    }
+
     #[test]
     fn replacing_branches_removes_empty_bundles_and_adjusts_pivots() {
         let mut state = empty(DatabaseId(1));
         let root = state.nodes.get_mut(&NodeId(1)).unwrap();
         root.height = 1;
         root.bundles = vec![bundle(1, &[10]), bundle(2, &[11, 12]), bundle(3, &[13])];
-        root.pivots = [0, 1, 2, 3].map(|first_active| PivotImage { first_active, ..PivotImage::default() }).into();
-        let new = BranchMeta { file: FileNumber(20), ..BranchMeta::default() };
+        root.pivots = vec![pivot("", 0), pivot("b", 1), pivot("c", 2), pivot("d", 3)];
+        let new = meta(20, "a", "c");
         let replaced = [(FileNumber(10), None), (FileNumber(12), Some(new)), (FileNumber(13), None)].into();
-        replace(&mut state, &replaced);
+        assert_eq!(replace(&mut state, &replaced), []);
         let root = &state.nodes[&NodeId(1)];
         assert_eq!(root.bundles, [bundle(2, &[11, 20])]);
         assert_eq!(root.pivots.iter().map(|pivot| pivot.first_active).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert!(state.branches.contains_key(&FileNumber(20)));
+    }
+
+    #[test]
+    fn a_replaced_branch_stays_where_its_keys_are_seen() {
+        let mut state = empty(DatabaseId(1));
+        let node = |id, lower: &str, upper: Option<&str>, pivots: Vec<PivotImage>| NodeImage {
+            id: NodeId(id),
+            height: u32::from(!pivots.is_empty()),
+            lower: lower.into(),
+            upper: upper.map(Into::into),
+            pivots,
+            bundles: vec![bundle(id, &[10, 11, 12])],
+            shares: Vec::new(),
+        };
+        let nodes = [
+            node(1, "", None, vec![pivot("", 1), pivot("f", 0), pivot("m", 1)]),
+            node(2, "", Some("f"), Vec::new()),
+            node(3, "f", Some("m"), Vec::new()),
+            node(4, "m", None, Vec::new()),
+        ];
+        state.nodes = nodes.into_iter().map(|node| (node.id, node)).collect();
+        // The third one has a range tombstone that ends before "m".
+        let third = BranchMeta { open_ended: true, ..meta(22, "g", "m") };
+        let new = [Some(meta(20, "a", "e")), Some(meta(21, "l", "m")), Some(third)];
+        let replaced = [10, 11, 12].map(FileNumber).into_iter().zip(new).collect();
+        assert_eq!(replace(&mut state, &replaced), []);
+        let of_node = |id: u64| {
+            let bundles = &state.nodes[&NodeId(id)].bundles;
+            bundles.iter().flat_map(|bundle| &bundle.branches).map(|file| file.0).collect::<Vec<_>>()
+        };
+        assert_eq!([1, 2, 3, 4].map(of_node), [vec![21, 22], vec![20], vec![21, 22], vec![21]]);
+    }
+
+    #[test]
+    fn a_replaced_branch_that_no_node_sees_is_not_part_of_the_state() {
+        let mut state = empty(DatabaseId(1));
+        let leaf = state.nodes.get_mut(&NodeId(1)).unwrap();
+        (leaf.lower, leaf.bundles) = (b"f".to_vec(), vec![bundle(1, &[10])]);
+        let replaced = [(FileNumber(10), Some(meta(20, "a", "e")))].into();
+        assert_eq!(replace(&mut state, &replaced), [FileNumber(20)]);
+        assert!(state.branches.is_empty() && state.nodes[&NodeId(1)].bundles.is_empty());
     }
 }

@@ -219,8 +219,8 @@ impl Repair<'_> {
         }
         // Some of these value files had references only in lost pages.
         let unreferenced = replaced.keys().flat_map(|file| state.branches[file].value_files.clone()).collect();
-        manifest_state::replace(&mut state, &replaced);
-        self.obsolete.extend(replaced.keys().map(|file| file_name(*file)));
+        let unused = manifest_state::replace(&mut state, &replaced);
+        self.obsolete.extend(replaced.keys().chain(&unused).map(|file| file_name(*file)));
         let branch_max = state.branches.values().map(|meta| meta.number_max).max().unwrap_or_default();
         let own: Vec<&FoundSegment> =
             self.segments.iter().filter(|segment| segment.number >= state.log_files_from).collect();
