@@ -1,44 +1,45 @@
-//! The page cache beside a cache crate: `cargo bench --bench cache [PAGES] [OPERATIONS]` (100,000 pages of 4 KiB; a million
-//! operations for each thread and round). Needs memory for three times the pages.
+//! Compares the page cache with a cache crate: `cargo bench --bench cache [PAGES] [OPERATIONS]` (defaults: 100,000
+//! pages of 4 KiB, a million operations per thread and round). Needs memory for three times the pages.
 //!
-//! The crate is `quick_cache`: among the caches that are kept up (`moka`, `foyer` and it) the one made for low overhead in memory. A
-//! hit takes a shard's read lock and raises a counter; `moka` tells its policy of each hit through a channel, `foyer` is the front
-//! of a cache on disk and brings an async runtime. Its policy, S3-FIFO, resists scans as our clock does. Keys are files and page
-//! numbers, values are the same pages from the same pool of frames: what differs is the cache. A user of the crate
-//! takes a reference of the page, ours is pinned by an epoch; each page's first word is read.
+//! The crate is `quick_cache`: of the maintained caches (`moka`, `foyer`, `quick_cache`) it has the lowest overhead in
+//! memory. A hit takes a shard's read lock and increments a counter; `moka` reports each hit to its policy through a
+//! channel, and `foyer` is the front of a disk cache and needs an async runtime. Like our clock, its policy, S3-FIFO,
+//! resists scans. Keys are files and page numbers; values are the same pages from the same pool of frames, so only the
+//! caches differ. A user of the crate gets a counted reference to the page; our pages are protected by an epoch. The
+//! first word of each page is read.
 //!
-//! - **hit**: every page is there, drawn uniformly; a pin for each look-up.
-//! - **hit of 8**: eight look-ups together, as a get of the store has them; ours pins once.
-//! - **mixed**: four times as many pages as there is room for, zipfian (0.99), scattered; what is not there is made (a copy of
-//!   4 KiB, no reading) and added, and another goes.
+//! - **hit**: every page is cached; pages are chosen uniformly; one pin per look-up.
+//! - **hit of 8**: eight look-ups together, as in a get of the store; our cache pins once for all.
+//! - **mixed**: four times as many pages as fit, chosen by a zipfian distribution (0.99) and scattered. A missing page
+//!   is created (4 KiB are copied, nothing is read) and inserted, which evicts another page.
 //!
-//! Figures are nanoseconds an operation: of the clock, in brackets of the threads' processor time; medians of rounds in which the
-//! caches take turns.
+//! Figures are nanoseconds per operation: elapsed time, and the threads' processor time in brackets; medians of rounds
+//! in which the caches alternate.
 
 use alluvium::internals::{CachePart, CachedPage, splitmix64};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 const FILES: usize = 16;
-/// A page, what our cache counts for it beside its bytes, and its share of a page table.
+/// A page, our cache's memory per page beside its bytes, and its share of a page table.
 const BYTES_PER_PAGE: usize = 4096 + 128 + 18;
-/// Where everything is to fit: shards never fill quite evenly.
+/// The capacity for the cases in which everything must fit: shards never fill evenly.
 const ROOM_PERCENT: usize = 110;
 const UNIVERSE: usize = 4;
 const SKEW: f64 = 0.99;
 const ROUNDS: usize = 5;
 const GROUP: usize = 8;
 
-/// A cache under measurement. Pages are numbered through; `file_of` says where they are.
+/// A cache under measurement. Pages are numbered consecutively; `place` gives file and number.
 trait Cache: Sync {
     fn name(&self) -> &'static str;
     fn get(&self, page: u32) -> Option<u64>;
-    /// The sum of what the pages say that are here.
+    /// The sum of the first words of the pages that are cached.
     fn get_all(&self, pages: &[u32]) -> u64;
     fn insert(&self, page: u32);
 }
 
-/// The file of a page, and its number there.
+/// The file of a page, and its number in that file.
 #[inline]
 fn place(page: u32) -> (usize, u32) {
     (page as usize % FILES, page / FILES as u32)
@@ -101,13 +102,13 @@ impl Cache for Quick {
 /// Processor time of this thread so far.
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the struct that it is given, which outlives it.
+    // SAFETY: the call fills the struct, which outlives it.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     assert_eq!(answer, 0, "every thread has a clock");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What a round gave: nanoseconds an operation by the clock and of processor time, and the share of hits.
+/// The result of a round: nanoseconds per operation, elapsed and of processor time, and the hit rate.
 #[derive(Clone, Copy, Default)]
 struct Round {
     clock_ns: f64,
@@ -115,8 +116,8 @@ struct Round {
     hits: f64,
 }
 
-/// Every thread goes through its own trace, each round through another part of it, or a cache could learn it by heart; `work` says
-/// how many of the pages it is given it found.
+/// Every thread has its own trace and uses a new part of it in each round, so that no cache can adapt to it. `work`
+/// returns how many of the given pages it found.
 fn round(traces: &[Vec<u32>], number: usize, work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round {
     let started = Instant::now();
     let done: Vec<(Duration, usize)> = std::thread::scope(|scope| {
@@ -143,7 +144,7 @@ fn round(traces: &[Vec<u32>], number: usize, work: &(dyn Fn(&[u32]) -> usize + S
     }
 }
 
-/// The medians of rounds in which caches take turns, a cache each; the first round only warms.
+/// The medians of rounds in which the caches alternate, one per cache; the first round warms up.
 fn turns(caches: &[&dyn Cache], once: impl Fn(&dyn Cache, usize) -> Round) -> Vec<Round> {
     let mut rounds = vec![Vec::new(); caches.len()];
     for at in 0..=ROUNDS {
@@ -172,7 +173,7 @@ fn uniform(pages: usize, operations: usize, seed: u64) -> Vec<u32> {
     (0..operations).map(|_| (splitmix64(&mut state) % pages as u64) as u32).collect()
 }
 
-/// The sums of the zipfian weights up to each rank.
+/// Cumulative zipfian weights by rank.
 fn weights(pages: usize) -> Vec<f64> {
     let mut sum = 0.0;
     let weight = |rank: usize| {
@@ -182,7 +183,7 @@ fn weights(pages: usize) -> Vec<f64> {
     (0..pages).map(weight).collect()
 }
 
-/// Ranks drawn by weight, as pages that lie anywhere.
+/// Pages at random places, drawn by the weight of their rank.
 fn zipfian(weights: &[f64], scattered: &[u32], operations: usize, seed: u64) -> Vec<u32> {
     let (mut state, all) = (seed, weights[weights.len() - 1]);
     let draw = |_| {

@@ -1,7 +1,8 @@
-//! Loads 8-byte keys with 100-byte values, reads all back and iterates, and prints what each step took: operations a second,
-//! processor time an operation (all threads, background included), write amplification, peak memory.
+//! Loads 8-byte keys with 100-byte values, reads all of them and scans, and prints for each step: operations per
+//! second, processor time per operation (all threads, background work included), write amplification, peak memory.
 //!
-//! `cargo bench --bench fill -- [--num N] [--order random|sequential] [--memory MIB] [--dir DIR] [--read sorted|random|none]`
+//! `cargo bench --bench fill -- [--num N] [--order random|sequential] [--memory MIB] [--dir DIR] [--read
+//! sorted|random|none]`
 
 use alluvium::{Db, Options};
 use std::time::Instant;
@@ -31,7 +32,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// A bijection of 64-bit numbers (the finalizer of SplitMix64): random keys without repetition.
+/// A bijection on 64-bit numbers (the finalizer of SplitMix64): random keys without repetition.
 fn scramble(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,19 +44,19 @@ fn key(number: u64, sequential: bool) -> [u8; 8] {
     if sequential { number.to_be_bytes() } else { scramble(number).to_be_bytes() }
 }
 
-/// Which sixteenth of the keys, in key order, one belongs to.
+/// The sixteenth of all keys, in key order, that a key belongs to.
 fn part_of(key: [u8; 8], sequential: bool, num: u64) -> u64 {
     let number = u64::from_be_bytes(key);
     if sequential { number * 16 / num } else { number >> 60 }
 }
 
-/// Values are cut from a pool of random bytes, at a place that the key decides.
+/// Values are slices of a pool of random bytes, at an offset that the key determines.
 fn value(pool: &[u8], key: [u8; 8]) -> &[u8] {
     let at = (u64::from_be_bytes(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44) as usize;
     &pool[at..at + 100]
 }
 
-/// User and system time of the whole process so far, seconds.
+/// User and system time of the process so far, in seconds.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -143,8 +144,8 @@ fn main() {
             assert_eq!(out, value(&pool, key), "wrong value");
         };
         if settings.read == "sorted" {
-            // Every key is read, in key order, one sixteenth of the keys at a time: a list of all would be memory that is not
-            // the store's.
+            // Every key is read, in key order, one sixteenth of the keys at a time: a list of all keys would take
+            // memory that is not the store's.
             for part in 0..16 {
                 let keys = (0..settings.num).map(|number| key(number, sequential));
                 let mut keys: Vec<[u8; 8]> =
@@ -160,7 +161,8 @@ fn main() {
         let misses = settings.num.min(1_000_000);
         for number in 0..misses {
             let key = scramble(number + (1 << 40)).to_be_bytes();
-            // `scramble` is a bijection, so no key of the load is among these; a sequential load's keys are small numbers.
+            // `scramble` is a bijection, so the load has none of these keys; the keys of a sequential load are small
+            // numbers.
             assert!(!db.get_into(key, &mut out).expect("a get"), "a key that was never put");
         }
         report("get, miss", misses, started, cpu);

@@ -1,11 +1,12 @@
-//! FloDB's figures 8 and 17, of the memory component alone (EuroSys 2017, sections 4.3 and 5.5).
+//! Figures 8 and 17 of FloDB, with the memory component alone (EuroSys 2017, sections 4.3 and 5.5).
 //!
 //! `cargo bench --bench flodb -- [--entries N] [--seconds S] [--figure 8|17|drain]`
 //!
-//! Figure 8: single inserts against multi-inserts of five keys, by how near the keys lie. Figure 17: puts a second of one writer, by
-//! the size of the memory component, with nothing written to disk: a full Memtable is put into order by a second thread and
-//! dropped. The clock starts when all memory was used once: a page that comes fresh from the system costs more than all the puts that fill
-//! it, and is none of the memory component's doing. Between them the drain by itself: the same entries brought into order both ways.
+//! Figure 8: single inserts against multi-inserts of five keys, by the distance of the keys. Figure 17: puts per second
+//! of one writer by the size of the memory component, with nothing written to disk: a second thread sorts each full
+//! Memtable and drops it. The clock starts once all memory has been used: a new page from the system costs more than
+//! all puts that fill it, and is no cost of the memory component. Between them the drain by itself: the same entries
+//! sorted in both ways.
 
 use alluvium::MemoryComponent;
 use alluvium::internals::{FullPart, MemtablePart, splitmix64};
@@ -14,10 +15,10 @@ use std::time::{Duration, Instant};
 
 const VALUE: [u8; 256] = [7; 256];
 const ENTRY_BYTES: usize = 400;
-/// Keys of a multi-insert in figure 8.
+/// Keys per multi-insert in figure 8.
 const TOGETHER: u64 = 5;
 
-/// Memtables that make the memory component: one is written to, one waits, one is put into order.
+/// Memtables in the memory component: one is written to, one waits, one is sorted.
 const PARTS: usize = 3;
 
 struct Settings {
@@ -40,7 +41,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// Keys with room between them for neighbourhoods: `number` of so many, spread over all 64-bit numbers.
+/// `entries` keys that are spread over all 64-bit numbers, with room for neighbours between them.
 fn spread(number: u64, entries: u64) -> u64 {
     number * (u64::MAX / entries)
 }
@@ -74,7 +75,7 @@ fn neighbourhoods(settings: &Settings) {
                     near.dedup();
                     all.push(near.into_iter().map(u64::to_be_bytes).collect());
                 }
-                // A key that was drawn before would be in the list already.
+                // A key that was chosen before would already be in the list.
                 let mut seen = std::collections::HashSet::new();
                 all.iter_mut().for_each(|batch| batch.retain(|key| seen.insert(*key)));
                 keys.clear();
@@ -121,7 +122,7 @@ fn drains(settings: &Settings) {
     }
 }
 
-/// Puts a second of one writer, whose full Memtables another thread puts into order.
+/// Puts per second of one writer, while another thread sorts its full Memtables.
 fn without_disk(component: MemoryComponent, one_by_one: bool, bytes: usize, seconds: u64) -> f64 {
     let mut part = MemtablePart::new(component, bytes / PARTS);
     let (sender, receiver) = mpsc::sync_channel::<FullPart>(1);

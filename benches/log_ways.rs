@@ -1,8 +1,8 @@
-//! What a 128-byte record costs on each way that a log can take (`docs/costs.md`). Standard library
-//! and libc only, none of the store's code, so that the ways are compared and not an implementation.
+//! What a 128-byte record costs with each way to write a log (`docs/costs.md`). Uses the standard library and libc only
+//! and none of the store's code, so that it compares ways and not an implementation.
 //!
-//! `cargo bench --bench log_ways [directory] [seconds]`. At most 256 MiB of files. Prints nanoseconds of the writing
-//! thread per record, and the processor time of all other threads per record.
+//! `cargo bench --bench log_ways [directory] [seconds]`. Uses at most 256 MiB of files. Prints nanoseconds of the
+//! writing thread per record, and the processor time of all other threads per record.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const RECORD: usize = 128;
-/// Two segments, written in turn: one recycles the other.
+/// Two segments, written alternately: each is recycled for the other.
 const SEGMENT: usize = 64 << 20;
 const SYNC_EVERY: Duration = Duration::from_millis(100);
-/// How far the helper makes pages writable ahead of the writer.
+/// How far ahead of the writer the helper makes pages writable.
 const AHEAD: usize = 4 << 20;
 const RING: usize = 32 << 20;
 const PIECE: usize = 1 << 20;
@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 20;
 /// Processor time, in nanoseconds.
 fn cpu(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
+    // SAFETY: the call fills `time`, which outlives it.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -43,7 +43,7 @@ struct Map {
     file: File,
 }
 
-// SAFETY: an address and a descriptor; the threads below share out the bytes by position.
+// SAFETY: an address and a descriptor; the threads below use disjoint ranges of the bytes.
 unsafe impl Send for Map {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Map {}
@@ -55,7 +55,7 @@ impl Map {
         (0..length / PIECE).for_each(|_| (&file).write_all(&zeroes).expect("write"));
         file.sync_all().expect("sync");
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let pointer =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(pointer, libc::MAP_FAILED);
@@ -69,10 +69,10 @@ impl Map {
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), self.pointer.add(at), RECORD) }
     }
 
-    /// A piece that was written before its end was published, and is not written again before it is given back.
+    /// A piece that was written completely before its end was published, and is not written again until it is released.
     fn piece(&self, at: usize) -> &[u8] {
         debug_assert!(at + PIECE <= self.length);
-        // SAFETY: within the mapping; the writer stays away from the piece, see above.
+        // SAFETY: within the mapping; the writer does not touch the piece, see above.
         unsafe { std::slice::from_raw_parts(self.pointer.add(at), PIECE) }
     }
 
@@ -87,7 +87,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and nobody uses it any more.
+        // SAFETY: mapped in `new`, and no longer used.
         unsafe { libc::munmap(self.pointer.cast(), self.length) };
     }
 }
@@ -99,7 +99,7 @@ struct Cost {
     others: f64,
 }
 
-/// Runs `write` on this thread for the time, with `help` in a loop on another one.
+/// Runs `write` on this thread for the given time, and `help` in a loop on another thread.
 fn measure(time: Duration, mut write: impl FnMut(&[u8; RECORD]), help: impl Fn() + Sync) -> Cost {
     let stop = AtomicBool::new(false);
     let mut record = [7; RECORD];
@@ -127,7 +127,7 @@ fn measure(time: Duration, mut write: impl FnMut(&[u8; RECORD]), help: impl Fn()
     })
 }
 
-/// `write` per record, an `fdatasync` on the timer.
+/// One `write` per record, and an `fdatasync` by timer.
 fn plain(directory: &Path, time: Duration) -> Cost {
     let path = directory.join("plain");
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path).expect("create");
@@ -144,11 +144,12 @@ fn plain(directory: &Path, time: Duration) -> Cost {
     cost
 }
 
-/// Way (a): mapped, recycled segments. `ahead` is how many bytes the helper keeps writable in front of the writer.
+/// Way (a): mapped, recycled segments. `ahead` is the number of bytes in front of the writer that the helper keeps
+/// writable.
 fn mapped(directory: &Path, time: Duration, sync: bool, ahead: usize) -> Cost {
     let paths: [PathBuf; 2] = ["a", "b"].map(|name| directory.join(name));
     let maps = [Map::new(&paths[0], SEGMENT), Map::new(&paths[1], SEGMENT)];
-    // The segments are recycled ones: every page was touched before.
+    // The segments are recycled: every page was touched before.
     maps.iter().for_each(|map| map.populate(0, SEGMENT));
     maps.iter().for_each(|map| map.file.sync_data().expect("sync"));
     let position = AtomicUsize::new(0);
@@ -182,7 +183,7 @@ fn mapped(directory: &Path, time: Duration, sync: bool, ahead: usize) -> Cost {
     cost
 }
 
-/// Way (b): a mapped ring on tmpfs, written out with direct I/O on the timer and when it is half full.
+/// Way (b): a mapped ring on tmpfs, written out with direct I/O by timer and when it is half full.
 fn ring(directory: &Path, time: Duration) -> Cost {
     let name = format!("/dev/shm/alluvium-log-ways-{}", std::process::id());
     let ring = Map::new(Path::new(&name), RING);

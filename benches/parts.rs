@@ -1,7 +1,7 @@
-//! Nanoseconds of the hot parts, each by itself and puts and gets whole: `cargo bench --bench parts [-- NAME]`.
+//! Nanoseconds of the hot paths, each by itself, and of whole puts and gets: `cargo bench --bench parts [-- NAME]`.
 //!
-//! A figure is the processor time of one operation in the calling thread, so what other programs take of a shared machine
-//! counts less, and waiting for the disk not at all. Batches of 1,000 are timed (a build whole); what happens between
+//! A figure is the processor time of one operation in the calling thread, so other programs on the machine matter less,
+//! and waiting for the disk does not count. Batches of 1,000 operations are timed (a build as a whole); work between
 //! batches is not.
 
 mod cases;
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// Processor time of this thread so far.
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the struct that it is given, which outlives it.
+    // SAFETY: the call fills the struct, which outlives it.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     assert_eq!(answer, 0, "every thread has a clock");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Measures a case, which is made only where the command line asks for it.
+/// Measures a case, which is created only if the command line selects it.
 fn measure(criterion: &mut Criterion, name: &str, make: impl Fn() -> Box<dyn Case>) {
     let mut made = None;
     criterion.bench_function(name, |bencher| {

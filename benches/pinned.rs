@@ -1,7 +1,8 @@
-//! What copies of values cost: gets and scans that copy them, hold them where they lie (`Pinned`), or leave them (`Iter::keys`),
-//! from cached pages (docs/performance.md, Values without copies).
+//! What copying values costs: gets and scans that copy values, borrow them from the cache (`Pinned`), or skip them
+//! (`Iter::keys`), from cached pages (docs/performance.md, Values without copies).
 //!
-//! `cargo bench --bench pinned [directory] [seconds]`. Some 64 MiB in branch files, all of it cached. Nanoseconds a get or pair.
+//! `cargo bench --bench pinned [directory] [seconds]`. About 64 MiB in branch files, all of it cached. Nanoseconds per
+//! get or pair.
 
 use alluvium::{Db, Options};
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const DATA: usize = 64 << 20;
 
-/// Nanoseconds a unit of `work`, which says how many it did; the best of three, after one to warm up.
+/// Nanoseconds per unit of `work`, which returns the number of units it did; the best of three runs after a warm-up.
 fn measure(time: Duration, mut work: impl FnMut() -> usize) -> f64 {
     work();
     let mut best = f64::MAX;
@@ -39,7 +40,7 @@ fn main() -> alluvium::Result<()> {
         }
         db.compact()?;
         db.settle()?;
-        // Reads first what no page is cached of.
+        // Fills the cache.
         for number in 0..count {
             black_box(db.get(key(number))?);
         }
@@ -48,7 +49,7 @@ fn main() -> alluvium::Result<()> {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % count
         };
-        // Reads first and last byte of each value, as whoever parses it would touch it.
+        // Reads the first and last byte of each value, as a parser would touch them.
         let touch = |value: &[u8]| {
             black_box(value.first().copied().unwrap_or(0) ^ value.last().copied().unwrap_or(0));
         };
@@ -68,28 +69,28 @@ fn main() -> alluvium::Result<()> {
             }
             1000
         });
-        let walk = |back: bool| {
+        let scan = |back: bool| {
             let iter = || db.iter().expect("the store is open");
-            let copied = measure(time, || walked(iter(), back, |(_, value)| touch(&value)));
-            let held = measure(time, || walked(iter().pinned(), back, |(_, value)| touch(&value)));
-            let keys = measure(time, || walked(iter().keys(), back, |key| touch(&key)));
+            let copied = measure(time, || count_items(iter(), back, |(_, value)| touch(&value)));
+            let held = measure(time, || count_items(iter().pinned(), back, |(_, value)| touch(&value)));
+            let keys = measure(time, || count_items(iter().keys(), back, |key| touch(&key)));
             format!("{copied:.0}, {held:.0}, {keys:.0}")
         };
-        println!("{length}: {get:.0}, {pinned:.0}; {}; {}", walk(false), walk(true));
+        println!("{length}: {get:.0}, {pinned:.0}; {}; {}", scan(false), scan(true));
         db.close()?;
         Db::destroy(&directory)?;
     }
     Ok(())
 }
 
-/// How many there are in a walk in either direction.
-fn walked<T>(
-    mut walk: impl DoubleEndedIterator<Item = alluvium::Result<T>>,
+/// The number of items of an iterator, in either direction.
+fn count_items<T>(
+    mut items: impl DoubleEndedIterator<Item = alluvium::Result<T>>,
     back: bool,
     mut see: impl FnMut(T),
 ) -> usize {
     let mut count = 0;
-    while let Some(Ok(next)) = if back { walk.next_back() } else { walk.next() } {
+    while let Some(Ok(next)) = if back { items.next_back() } else { items.next() } {
         see(next);
         count += 1;
     }

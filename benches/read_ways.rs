@@ -1,8 +1,8 @@
-//! What reading the device costs on the ways that `io` has (`docs/performance.md`, Reading the device): single reads, batches
-//! by io_uring and by threads, and a file from end to end with and without reading ahead.
+//! What device reads cost in the ways that `io` offers (`docs/performance.md`, Reading the device): single reads,
+//! batches by io_uring and by threads, and a file from start to end with and without readahead.
 //!
-//! `cargo bench --bench read_ways [directory] [seconds]`. One file of 512 MiB. Prints reads or bytes per second, and the
-//! processor time of all threads per read or per MiB. Other load on the machine moves every figure: compare within one run.
+//! `cargo bench --bench read_ways [directory] [seconds]`. One file of 512 MiB. Prints reads or bytes per second, and
+//! the processor time of all threads per read or per MiB. Other load changes every figure: compare only within one run.
 
 use alluvium::storage::{AlignedBuffer, OpenMode, PosixStorage, ReadRequest, Storage, StorageFile};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn random(state: &mut u64) -> u64 {
 /// Processor time of the process, in nanoseconds.
 fn cpu() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
+    // SAFETY: the call fills `time`, which outlives it.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -34,7 +34,7 @@ struct Cost {
     cpu_us: f64,
 }
 
-/// Runs `work`, which says how many units it did, for the time.
+/// Runs `work`, which returns the number of units it did, for the given time.
 fn measure(time: Duration, mut work: impl FnMut() -> u64) -> Cost {
     work();
     let (start, before) = (Instant::now(), cpu());
@@ -68,7 +68,7 @@ fn single(file: &Arc<dyn StorageFile>, time: Duration) -> Cost {
     })
 }
 
-/// Random pages, `depth` of them in a batch.
+/// Random pages in batches of `depth`.
 fn batches(storage: &dyn Storage, file: &Arc<dyn StorageFile>, time: Duration, depth: usize) -> Cost {
     let mut state = 3;
     let mut buffers: Vec<AlignedBuffer> = (0..depth).map(|_| AlignedBuffer::new(PAGE)).collect();
@@ -86,7 +86,7 @@ fn batches(storage: &dyn Storage, file: &Arc<dyn StorageFile>, time: Duration, d
     })
 }
 
-/// What a scan does with the bytes it has: about `work` nanoseconds a KiB.
+/// What a scan does with the bytes: about `work` nanoseconds per KiB.
 fn consume(bytes: &[u8], work: u64) {
     let until = Duration::from_nanos(work * bytes.len() as u64 / 1024);
     let start = Instant::now();
@@ -95,7 +95,7 @@ fn consume(bytes: &[u8], work: u64) {
     }
 }
 
-/// The file from its start in extents, with `ahead` of them on the way while one is consumed. Units are MiB.
+/// The file from its start in extents, with `ahead` of them in flight while one is consumed. Units are MiB.
 fn sequential(
     storage: &dyn Storage,
     file: &Arc<dyn StorageFile>,

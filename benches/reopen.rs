@@ -1,14 +1,16 @@
-//! How long a store takes to open after its process was killed, and what memory that takes.
+//! How long a store takes to open after its process was killed, and how much memory that takes.
 //!
-//! A child process writes and is killed with everything acknowledged; copies of what it left are opened by further children, one
-//! after the other, which print their own figures and die without closing.
+//! A child process writes and is killed after everything was acknowledged. Further children open copies of what it
+//! left, one after the other, print their figures and exit without closing.
 //!
-//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put|branches] [--writers W] [--memory-kib KIB] [--cold yes|no] [--runs R] [--dir DIR]`
+//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put|branches] [--writers W] [--memory-kib KIB]
+//! [--cold yes|no] [--runs R] [--dir DIR]`
 //!
-//! With `--fill put` the child uses the store as anybody does, and what it has incorporated by the time of its death is not in
-//! the log any more. With `--fill log` every record stays in the log: records are written to it and to nothing else, which no
-//! setting of a store does, since writers wait once three Memtables are full. `--writers` of them take turns, each in its own
-//! chunks. With `--fill branches` there are `--num` branch files when it dies, of a few pages each. `--memory-kib 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
+//! With `--fill put` the child uses the store normally; what it has incorporated by the time of the kill is no longer
+//! in the log. With `--fill log` every record stays in the log: records are written to the log only. No options of a
+//! store cause that, since writers wait once three Memtables are full. `--writers` of them alternate, each in its own
+//! chunks. With `--fill branches` there are `--num` branch files of a few pages each when it is killed. `--memory-kib
+//! 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
 
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::PosixStorage;
@@ -68,7 +70,7 @@ impl Settings {
         Options { memory_budget: (self.memory_kib > 0).then_some(self.memory_kib << 10), ..Options::default() }
     }
 
-    /// This program once more, in another role; its output is piped.
+    /// This program again, in another role, with its output piped.
     fn child(&self, role: &str, store: &Path) -> Child {
         Command::new(std::env::current_exe().expect("the name of this program"))
             .args(&self.arguments)
@@ -80,7 +82,7 @@ impl Settings {
     }
 }
 
-/// A bijection of 64-bit numbers (the finalizer of SplitMix64): random keys without repetition.
+/// A bijection on 64-bit numbers (the finalizer of SplitMix64): random keys without repetition.
 fn scramble(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,7 +96,7 @@ fn status_mib(name: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) >> 10
 }
 
-/// User and system time of the whole process so far, seconds.
+/// User and system time of the process so far, in seconds.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -102,7 +104,7 @@ fn cpu_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// The child that writes; it waits to be killed.
+/// The child that writes, and then waits to be killed.
 fn fill(settings: &Settings, store: &Path) {
     let value = vec![7; settings.value];
     let key = |number: u64| scramble(number).to_be_bytes();
@@ -127,7 +129,7 @@ fn fill(settings: &Settings, store: &Path) {
         let db = DeterministicDb::open(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
         let mut writers: Vec<_> = (0..settings.writers).map(|_| db.log_writer()).collect();
         for number in 0..settings.num {
-            // Turns of no fixed length, as threads take them.
+            // Turns of varying length, as threads take them.
             let writer = (scramble(number / 3) % settings.writers) as usize;
             writers[writer].put(&key(number), &value).expect("a record");
         }
@@ -139,11 +141,11 @@ fn fill(settings: &Settings, store: &Path) {
 fn wait_for_the_end<T>(_kept: T) {
     println!("written");
     std::io::stdout().flush().expect("a pipe");
-    // Bounded, should the parent die.
+    // Bounded, in case the parent dies.
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// The child that opens: seconds until `Db::open` returns, until the first get returned, processor time, peak memory.
+/// The child that opens: seconds until `Db::open` returns and until the first get returns, processor time, peak memory.
 fn open(settings: &Settings, store: &Path) {
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let db = Db::open(store, settings.options()).expect("an open store");

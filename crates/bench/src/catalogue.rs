@@ -81,8 +81,8 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
         "overwrite" => uniform(Mix { overwrite: 1, ..nothing() }),
         "readrandom" => uniform(Mix { read: 1, ..nothing() }),
         "readmissing" => uniform(Mix { miss: 1, ..nothing() }),
-        "readseq" => Job::Walk(Direction::Forward),
-        "readreverse" => Job::Walk(Direction::Backward),
+        "readseq" => Job::FullScan(Direction::Forward),
+        "readreverse" => Job::FullScan(Direction::Backward),
         "seekrandom" => {
             let pairs = settings.seek_nexts.saturating_add(1);
             uniform(Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() })

@@ -18,7 +18,7 @@ pub struct Found {
 }
 
 /// Reads the clock until stopped. The flag carries no data, so relaxed order is enough.
-pub fn watch(control: Control, stop: &AtomicBool) -> Found {
+pub fn run(control: Control, stop: &AtomicBool) -> Found {
     let mut found = Found::default();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ mod tests {
         for control in [Control::Sleeping, Control::Spinning] {
             let stop = AtomicBool::new(false);
             let found = std::thread::scope(|scope| {
-                let watching = scope.spawn(|| watch(control, &stop));
+                let watching = scope.spawn(|| run(control, &stop));
                 std::thread::sleep(Duration::from_millis(30));
                 stop.store(true, Ordering::Relaxed);
                 watching.join().unwrap()

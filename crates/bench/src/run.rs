@@ -5,10 +5,10 @@ use crate::control::{self, Found};
 use crate::engine::{Engine, Result};
 use crate::field::Field;
 use crate::outcome::Sample;
+use crate::progress::Progress;
 use crate::tally::Tally;
-use crate::watch::Watch;
 use crate::workload::{Beside, Job, Workload};
-use crate::{fill, mix, process, series, space_watch, walk};
+use crate::{fill, full_scan, mix, process, series, space_samples};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::ScopedJoinHandle;
@@ -37,7 +37,7 @@ pub struct Ran {
 pub fn run(
     field: &Field<'_>,
     workload: &Workload,
-    watch: &dyn Watch,
+    progress: &dyn Progress,
     space: &(dyn Fn() -> Option<u64> + Sync),
 ) -> Result<Ran> {
     let (cpu_before, started) = (process::cpu_time(), Instant::now());
@@ -47,13 +47,13 @@ pub fn run(
     let rewrites = matches!(&workload.job, Job::Mix(mix) if mix.rewrites());
     std::thread::scope(|scope| {
         let settings = field.settings;
-        let control = scope.spawn(|| control::watch(settings.control, &control_stop));
+        let control = scope.spawn(|| control::run(settings.control, &control_stop));
         let sampler = scope.spawn(move || {
-            series::record(settings.sample_every, sampler_stop, &|| field.done(), &|done| watch.done(done))
+            series::record(settings.sample_every, sampler_stop, &|| field.done(), &|done| progress.done(done))
         });
         let look = || Some(space()? as f64 / field.live_bytes()? as f64);
         let watching =
-            rewrites.then(|| scope.spawn(move || space_watch::watch(settings.sample_every, &space_stop, &look)));
+            rewrites.then(|| scope.spawn(move || space_samples::take(settings.sample_every, &space_stop, &look)));
         let beside = match &workload.job {
             Job::Mix(mix) => mix.beside,
             _ => None,
@@ -61,7 +61,7 @@ pub fn run(
         let beside = beside.map(|what| {
             let work = match what {
                 Beside::Writer => mix::write_beside,
-                Beside::Scanner => walk::scan_beside,
+                Beside::Scanner => full_scan::scan_beside,
             };
             scope.spawn(move || guarded(field, work))
         });
@@ -91,7 +91,7 @@ fn worker(field: &Field<'_>, lane: usize, workload: &Workload) -> Result<Tally> 
     match &workload.job {
         Job::Fill { arrival, .. } => fill::run(field, lane, *arrival),
         Job::Mix(mix) => mix::run(field, lane, mix),
-        Job::Walk(direction) => walk::run(field, lane, *direction),
+        Job::FullScan(direction) => full_scan::run(field, lane, *direction),
     }
 }
 

@@ -12,11 +12,11 @@ use crate::keys::{Keys, Order};
 use crate::measure::{self, Before};
 use crate::outcome::Outcome;
 use crate::partitioned::Partitioned;
+use crate::progress::Progress;
 use crate::run;
 use crate::settings::Settings;
 use crate::space;
 use crate::values::Values;
-use crate::watch::Watch;
 use crate::workload::{Job, Workload};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -82,13 +82,13 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a step of a series and measures it.
-    pub fn step(&mut self, step: &Step, watch: &dyn Watch) -> Result<Outcome> {
+    pub fn step(&mut self, step: &Step, progress: &dyn Progress) -> Result<Outcome> {
         self.set(|settings| settings.clone_from(&step.settings))?;
-        self.run(&step.workload, watch)
+        self.run(&step.workload, progress)
     }
 
     /// Runs a workload and measures it.
-    pub fn run(&mut self, workload: &Workload, watch: &dyn Watch) -> Result<Outcome> {
+    pub fn run(&mut self, workload: &Workload, progress: &dyn Progress) -> Result<Outcome> {
         self.judge(workload)?;
         if let Job::Fill { order, .. } = workload.job {
             if !self.settings.use_existing {
@@ -102,27 +102,27 @@ impl<'a> Session<'a> {
         let total = match workload.job {
             Job::Fill { .. } => self.settings.fill_keys(),
             Job::Mix(_) => self.settings.operations(),
-            Job::Walk(_) => {
+            Job::FullScan(_) => {
                 let each = self.settings.ops.unwrap_or(u64::MAX).min(self.loaded);
                 self.settings.duration.is_none().then(|| each * self.settings.threads as u64)
             }
         };
-        watch.begin(self.factory.name(), &workload.name, total);
+        progress.begin(self.factory.name(), &workload.name, total);
         let keys = Keys::new(self.order, self.settings.key_size);
         let harness_ns = calibrate::harness_ns(&self.settings, keys, &self.values, self.loaded, workload)?;
         let before = Before::now(engine);
         let field = Field::new(engine, &self.settings, keys, &self.values, self.loaded, self.loaded);
         let files = || Some(space::of(&self.directory, &|_| false).ok()?.all());
-        let ran = run::run(&field, workload, watch, &files)?;
+        let ran = run::run(&field, workload, progress, &files)?;
         let loaded = field.claimed();
         // A fill's workers may claim numbers beyond the bound, and then put nothing there.
         self.loaded = if workload.fills() { loaded.min(self.settings.fill_keys().unwrap_or(loaded)) } else { loaded };
         let mut settled = Default::default();
         if self.settings.settle {
-            watch.settling();
+            progress.settling();
             settled = run::settle(engine)?;
         }
-        watch.end();
+        progress.end();
         let place = measure::Place {
             factory: self.factory,
             directory: &self.directory,

@@ -27,7 +27,7 @@ pub enum Job {
     /// Operations on loaded keys, chosen by weight.
     Mix(Mix),
     /// Every thread scans all pairs; an operation is a pair.
-    Walk(Direction),
+    FullScan(Direction),
 }
 
 /// The order in which a fill puts its keys.

@@ -1,7 +1,7 @@
 //! A progress bar for benchmarks on standard error. It appears only on a terminal.
 
 use crate::progress::styled;
-use alluvium_bench::Watch;
+use alluvium_bench::Progress;
 use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl BenchProgress {
     }
 }
 
-impl Watch for BenchProgress {
+impl Progress for BenchProgress {
     fn begin(&self, engine: &str, workload: &str, operations: Option<u64>) {
         let bar = match operations {
             Some(operations) => {

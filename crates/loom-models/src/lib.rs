@@ -1,5 +1,6 @@
-//! Small parts of the store over loom's atomics: `util/sequencer.rs` as it stands in alluvium, and the protocols of `memory/` retold,
-//! whose words are too small for loom's. `tests/models.rs` has the models (`docs/concurrency.md`, Model checking).
+//! Small parts of the store with loom's atomics: the file `util/sequencer.rs` of alluvium, and short copies of the
+//! protocols of `memory/`, whose memory words are too small for loom. The models are in `tests/models.rs`
+//! (`docs/concurrency.md`, Model checking).
 
-pub mod retold;
+pub mod protocols;
 pub mod util;

@@ -1,6 +1,6 @@
-//! Each model is played in every order that memory allows, up to a number of preemptions.
+//! Each model runs in every order that the memory model allows, up to a number of preemptions.
 
-use alluvium_loom_models::retold::{Batches, Block, Feed, Flaw, read};
+use alluvium_loom_models::protocols::{Batches, Block, Flaw, InsertQueue, read};
 use alluvium_loom_models::util::SequenceNumber;
 use alluvium_loom_models::util::sequencer::{Sequencer, Slot};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Plays threads side by side; the last one on the thread of the model.
-fn beside<T: Send + Sync + 'static>(shared: T, threads: Vec<fn(&T)>, last: fn(&T)) -> Arc<T> {
+/// Runs threads concurrently; `last` runs on the model's own thread.
+fn run_concurrently<T: Send + Sync + 'static>(shared: T, threads: Vec<fn(&T)>, last: fn(&T)) -> Arc<T> {
     let shared = Arc::new(shared);
     let start = |thread: fn(&T)| {
         let shared = Arc::clone(&shared);
@@ -25,7 +25,7 @@ fn beside<T: Send + Sync + 'static>(shared: T, threads: Vec<fn(&T)>, last: fn(&T
     shared
 }
 
-/// A sequencer, one writer's slot, and words that stand for what writers and waiters have to say.
+/// A sequencer, one writer's slot, and words for what writers and waiters exchange.
 struct Numbers {
     sequencer: Sequencer,
     slot: Arc<Slot>,
@@ -37,7 +37,7 @@ struct Numbers {
 impl Numbers {
     fn new() -> Self {
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
-        // Before the threads start: the lock over all slots would order them.
+        // Before the threads start: the lock of the slots would order them.
         let slot = sequencer.register();
         let word = || AtomicU64::new(0);
         Self { sequencer, slot, word: word(), other: word(), third: word() }
@@ -54,7 +54,7 @@ fn what_has_a_number_is_placed_when_the_wait_ends() {
             numbers.word.store(1, Ordering::Relaxed);
             numbers.sequencer.leave(&numbers.slot);
         };
-        beside(Numbers::new(), vec![write], |numbers| {
+        run_concurrently(Numbers::new(), vec![write], |numbers| {
             let last = numbers.sequencer.last();
             numbers.sequencer.wait_through(last);
             assert!(last.0 == 0 || numbers.word.load(Ordering::Relaxed) == 1, "a number is not placed");
@@ -62,7 +62,7 @@ fn what_has_a_number_is_placed_when_the_wait_ends() {
     });
 }
 
-/// Rule N4: what was published before `last` is seen by whoever has a greater number.
+/// Rule N4: what was published before `last` is seen by every greater number.
 #[test]
 fn a_greater_number_sees_what_was_published_before() {
     check(|| {
@@ -72,7 +72,7 @@ fn a_greater_number_sees_what_was_published_before() {
             numbers.other.store(numbers.word.load(Ordering::Relaxed), Ordering::Relaxed);
             numbers.sequencer.leave(&numbers.slot);
         };
-        let numbers = beside(Numbers::new(), vec![write], |numbers| {
+        let numbers = run_concurrently(Numbers::new(), vec![write], |numbers| {
             numbers.word.store(1, Ordering::Relaxed);
             numbers.third.store(numbers.sequencer.last().0, Ordering::Relaxed);
         });
@@ -81,7 +81,7 @@ fn a_greater_number_sees_what_was_published_before() {
     });
 }
 
-/// Rule L2: a segment does not change any more once everybody has left who announced before.
+/// Rule L2: a segment no longer changes once everyone who announced before has left.
 #[test]
 fn a_retired_segment_does_not_change() {
     check(|| {
@@ -92,7 +92,7 @@ fn a_retired_segment_does_not_change() {
             }
             numbers.sequencer.leave(&numbers.slot);
         };
-        let numbers = beside(Numbers::new(), vec![write], |numbers| {
+        let numbers = run_concurrently(Numbers::new(), vec![write], |numbers| {
             numbers.word.store(1, Ordering::Relaxed);
             numbers.sequencer.wait_for_announced();
             numbers.third.store(numbers.other.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -102,7 +102,7 @@ fn a_retired_segment_does_not_change() {
     });
 }
 
-/// Rules S1, S5: `word` is the newest pin, `other` whether the version before the write's is gone.
+/// Rules S1, S5: `word` is the newest pin; `other` says whether the version before the write's is gone.
 #[test]
 fn a_snapshot_finds_its_version() {
     check(|| {
@@ -114,14 +114,14 @@ fn a_snapshot_finds_its_version() {
             }
             numbers.sequencer.leave(&numbers.slot);
         };
-        let numbers = beside(Numbers::new(), vec![write], |numbers| {
+        let numbers = run_concurrently(Numbers::new(), vec![write], |numbers| {
             numbers.word.store(u64::MAX, Ordering::SeqCst);
             let last = numbers.sequencer.last();
             numbers.word.store(last.0.max(1), Ordering::SeqCst);
             numbers.sequencer.wait_through(last);
             numbers.third.store(last.0, Ordering::Relaxed);
         });
-        // With the write's number the snapshot has the write; without, it needs what was before.
+        // If its number includes the write, the snapshot has it; otherwise it needs the previous version.
         let (has_write, gone) = (numbers.third.load(Ordering::Relaxed), numbers.other.load(Ordering::Relaxed));
         assert!(has_write == 1 || gone == 0, "a snapshot's version is gone");
     });
@@ -136,11 +136,11 @@ fn blocks(flaw: Flaw) {
             loom::thread::spawn(move || {
                 let (newest, blocks) = &*shared;
                 blocks[1].write(2, flaw);
-                blocks[1].number_it(2);
+                blocks[1].set_number(2);
                 newest.store(1, Ordering::Release);
                 blocks[0].free();
                 blocks[0].write(3, flaw);
-                blocks[0].number_it(3);
+                blocks[0].set_number(3);
                 newest.store(0, Ordering::Release);
             })
         };
@@ -168,8 +168,8 @@ fn without_the_fence_of_comparing_a_value_is_torn() {
     blocks(Flaw::HoldsFence);
 }
 
-/// The first block goes from one key to another (words of 1 are the one's, of 2 the other's).
-fn wandering(flaw: Flaw) {
+/// The first block moves from one key to another (words of 1 belong to the first, of 2 to the second).
+fn moved_block(flaw: Flaw) {
     check(move || {
         let shared = Arc::new((AtomicU32::new(0), [Block::new(1, 1), Block::new(2, 1)]));
         let writer = {
@@ -179,7 +179,7 @@ fn wandering(flaw: Flaw) {
                 newest.store(1, Ordering::Release);
                 blocks[0].free();
                 blocks[0].write(2, flaw);
-                blocks[0].number_it(3);
+                blocks[0].set_number(3);
             })
         };
         if let Some((_, words)) = read(&shared.0, &shared.1, flaw) {
@@ -191,36 +191,36 @@ fn wandering(flaw: Flaw) {
 
 #[test]
 fn a_value_is_the_keys_own() {
-    wandering(Flaw::None);
+    moved_block(Flaw::None);
 }
 
 #[test]
 #[should_panic(expected = "another key's")]
 fn without_the_second_look_a_value_is_another_keys() {
-    wandering(Flaw::NewestAgain);
+    moved_block(Flaw::NewestAgain);
 }
 
-fn feed(flaw: Flaw) {
+fn insert_queue(flaw: Flaw) {
     check(move || {
-        let feed = Arc::new(Feed::empty());
+        let queue = Arc::new(InsertQueue::empty());
         let writer = {
-            let feed = Arc::clone(&feed);
-            loom::thread::spawn(move || feed.push(flaw))
+            let queue = Arc::clone(&queue);
+            loom::thread::spawn(move || queue.push(flaw))
         };
-        assert!(matches!(feed.take(), None | Some((1, 7))), "a drain read a slot too early");
+        assert!(matches!(queue.take(), None | Some((1, 7))), "a drain read a slot too early");
         writer.join().unwrap();
     });
 }
 
 #[test]
 fn a_drain_sees_what_was_pushed() {
-    feed(Flaw::None);
+    insert_queue(Flaw::None);
 }
 
 #[test]
 #[should_panic(expected = "too early")]
 fn without_release_a_drain_reads_too_early() {
-    feed(Flaw::CountRelease);
+    insert_queue(Flaw::CountRelease);
 }
 
 fn batches(flaw: Flaw) {

@@ -3,8 +3,8 @@
 use super::drawing::Death;
 use crate::engine::{Factory, Result};
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::session::{Session, Step};
-use crate::watch::Watch;
 use std::path::Path;
 
 /// The result of a step.
@@ -18,7 +18,7 @@ pub trait Host {
 }
 
 /// This process. An engine that dies here ends the figure, too.
-pub struct InProcess<'a>(pub &'a dyn Watch);
+pub struct InProcess<'a>(pub &'a dyn Progress);
 
 impl Host for InProcess<'_> {
     fn run(&self, factory: &dyn Factory, directory: &Path, steps: &[Step]) -> Result<Vec<Ran>> {

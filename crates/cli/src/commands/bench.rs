@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{align_right, grouped, table};
 use alluvium_bench::{
-    Alluvium, Control, EngineOptions, Factory, Outcome, Session, Settings, SingleLevel, Watch, Workload, catalogue,
+    Alluvium, Control, EngineOptions, Factory, Outcome, Progress, Session, Settings, SingleLevel, Workload, catalogue,
 };
 use comfy_table::Table;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{align_right, table};
 use alluvium_bench::figures::{Drawing, Figure, InProcess, Panel, Stage, named, plot};
-use alluvium_bench::{Alluvium, Watch};
+use alluvium_bench::{Alluvium, Progress};
 use comfy_table::Table;
 
 /// Draws figures.

@@ -1,4 +1,4 @@
-//! What `util/sequencer.rs` finds around it.
+//! The modules that `util/sequencer.rs` uses.
 
 #[path = "../../../../src/util/types/number.rs"]
 pub mod number;

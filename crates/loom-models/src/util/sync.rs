@@ -1,35 +1,35 @@
-//! The door to atomics and locks, as in alluvium; behind it are loom's.
+//! Atomics and locks with alluvium's interface, implemented by loom.
 
 pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 pub use std::sync::Arc;
 
-/// As that of alluvium.
+/// Like alluvium's.
 #[derive(Debug)]
 pub struct RwLock<T>(loom::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// Nobody has it.
+    /// An unlocked lock.
     pub fn new(value: T) -> Self {
         Self(loom::sync::RwLock::new(value))
     }
 
-    /// Shares it. Panics where a thread panicked with it.
+    /// Locks for reading. Panics if a thread panicked with the lock.
     pub fn read(&self) -> loom::sync::RwLockReadGuard<'_, T> {
         self.0.read().expect("a failed model goes no further")
     }
 
-    /// Takes it. Panics where a thread panicked with it.
+    /// Locks for writing. Panics if a thread panicked with the lock.
     pub fn write(&self) -> loom::sync::RwLockWriteGuard<'_, T> {
         self.0.write().expect("a failed model goes no further")
     }
 }
 
-/// As that of alluvium.
+/// Like alluvium's.
 #[derive(Debug, Default)]
 pub struct Backoff;
 
 impl Backoff {
-    /// A fresh wait.
+    /// A new wait.
     pub fn new() -> Self {
         Self
     }

@@ -1,9 +1,9 @@
-//! The protocols of `src/memory` in a few words of loom's, each with the orders of the original. A flaw leaves one of them out, to show
-//! that its model can fail.
+//! The protocols of `src/memory`, each on a few of loom's atomics and with the memory orders of the original. A flaw
+//! leaves one of the orders out, to show that its model can fail.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// What is left out.
+/// What a model leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// Nothing.
@@ -12,11 +12,11 @@ pub enum Flaw {
     FillFence,
     /// `Version::holds`: the fence between the last word and the number.
     HoldsFence,
-    /// `Memtable::walk`: the second look at the node's newest place.
+    /// `Memtable::search_chain`: the second look at the node's newest place.
     NewestAgain,
-    /// `Feed::push`: the release of the count.
+    /// `InsertQueue::push`: the release of the count.
     CountRelease,
-    /// `Memtable::commit`: the order of commit and forgetting.
+    /// `Memtable::commit`: the commit comes before the batch is cleared.
     CommitFirst,
 }
 
@@ -28,7 +28,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block with a version whose words say its value.
+    /// A block with a version whose words are all `value`.
     pub fn new(number: u64, value: u64) -> Self {
         Self { number: AtomicU64::new(number), words: [AtomicU64::new(value), AtomicU64::new(value)] }
     }
@@ -47,8 +47,8 @@ impl Block {
         self.words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
     }
 
-    /// `Version::number_it`.
-    pub fn number_it(&self, number: u64) {
+    /// `Version::set_number`.
+    pub fn set_number(&self, number: u64) {
         self.number.store(number, Ordering::Release);
     }
 
@@ -64,7 +64,7 @@ impl Block {
     }
 }
 
-/// `Memtable::walk` at the newest version, once: number and words, or nothing where it was disturbed.
+/// `Memtable::search_chain` at the newest version, once: number and words; `None` if it changed meanwhile.
 pub fn read(newest: &AtomicU32, blocks: &[Block], flaw: Flaw) -> Option<(u64, [u64; 2])> {
     let place = newest.load(Ordering::Acquire);
     let block = &blocks[place as usize];
@@ -79,36 +79,36 @@ pub fn read(newest: &AtomicU32, blocks: &[Block], flaw: Flaw) -> Option<(u64, [u
     block.holds(look, flaw).then_some((look, words))
 }
 
-/// A chunk of a feed (`memory/buffer/insert_queue.rs`), and the node that it tells of.
+/// A chunk of an insert queue (`memory/buffer/insert_queue.rs`), and the node that it names.
 #[derive(Debug)]
-pub struct Feed {
+pub struct InsertQueue {
     node: AtomicU32,
     slot: AtomicU32,
     count: AtomicU32,
 }
 
-impl Feed {
-    /// An empty one.
+impl InsertQueue {
+    /// Without a node.
     pub fn empty() -> Self {
         Self { node: AtomicU32::new(0), slot: AtomicU32::new(0), count: AtomicU32::new(0) }
     }
 
-    /// Writes the node, then `Feed::push`.
+    /// Writes the node, then `InsertQueue::push`.
     pub fn push(&self, flaw: Flaw) {
         self.node.store(7, Ordering::Relaxed);
         self.slot.store(1, Ordering::Relaxed);
         self.count.store(1, if flaw == Flaw::CountRelease { Ordering::Relaxed } else { Ordering::Release });
     }
 
-    /// `Taking::take`: slot and node, once there is one.
+    /// `QueueReader::take`: slot and node, if there is one.
     pub fn take(&self) -> Option<(u32, u32)> {
         (self.count.load(Ordering::Acquire) > 0)
             .then(|| (self.slot.load(Ordering::Relaxed), self.node.load(Ordering::Relaxed)))
     }
 }
 
-/// Two keys, and the batches of one thread over both (`memory/entry/version.rs`, 3): each key has the count of its newest version, the state
-/// word that this version points at (1) or not (0), and the state.
+/// Two keys, and one thread's batches over both (`memory/entry/version.rs`, 3): the index of each key's newest version,
+/// whether that version points at the batch's state (1) or not (0), and the state.
 #[derive(Debug)]
 pub struct Batches {
     state: AtomicU32,
@@ -117,7 +117,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Both keys have the version 0, which is committed.
+    /// Both keys have version 0, which is committed.
     pub fn new() -> Self {
         let words = || [AtomicU32::new(0), AtomicU32::new(0)];
         Self { state: AtomicU32::new(0), pointers: [words(), words(), words()], newest: words() }
@@ -140,7 +140,7 @@ impl Batches {
         }
     }
 
-    /// The newest committed version of a key; nothing where it was disturbed.
+    /// The newest committed version of a key; `None` if it changed meanwhile.
     pub fn read(&self, key: usize) -> Option<u32> {
         let newest = self.newest[key].load(Ordering::Acquire);
         for version in (1..=newest).rev() {
@@ -148,7 +148,7 @@ impl Batches {
             if pointer.load(Ordering::Acquire) == 0 || self.state.load(Ordering::Acquire) == 1 {
                 return Some(version);
             }
-            // A next batch uses the state word again, but not before all entries of the one before have forgotten it.
+            // The next batch reuses the state word, but not before all entries of the previous batch are cleared.
             if pointer.load(Ordering::Acquire) == 0 {
                 return None;
             }

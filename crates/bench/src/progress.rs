@@ -1,7 +1,7 @@
 //! Receives the progress of a run.
 
 /// Receives progress, from any thread. The default methods do nothing.
-pub trait Watch: Sync {
+pub trait Progress: Sync {
     /// A workload begins; `operations` is their number, if known.
     fn begin(&self, _engine: &str, _workload: &str, _operations: Option<u64>) {}
     /// This many operations are done.
@@ -13,4 +13,4 @@ pub trait Watch: Sync {
 }
 
 /// Ignores progress.
-impl Watch for () {}
+impl Progress for () {}
