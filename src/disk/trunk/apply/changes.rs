@@ -93,6 +93,8 @@ impl Editor<'_> {
         if parts.is_empty() {
             return None;
         }
+        // A maplet whose runs are no longer among the newest `RUNS_MAX` becomes unused.
+        self.note_candidates(self.tree.root());
         let mut draft = Draft::of(self.tree.root());
         draft.bundles.push(Bundle::new(self.context.ids.new_bundle(), parts.to_vec()));
         Some(self.write(draft))

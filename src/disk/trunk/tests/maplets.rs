@@ -8,6 +8,7 @@ use crate::disk::trunk::jobs::change::{Change, NodeRange};
 use crate::disk::trunk::jobs::claims::{Claim, Claims};
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::maplet_index::RUNS_MAX;
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::slot::Slot;
 use crate::disk::trunk::{Job, Outcome, TrunkOptions};
@@ -82,6 +83,29 @@ fn no_slot_needs_many_lookups_once_the_work_is_done() {
     rig.check_files();
     rig.check_maplets();
     rig.check_reads(&mut random, 500);
+}
+
+/// A maplet covers no run beyond the newest `RUNS_MAX`. An incorporation that pushed its runs out once left the maplet in
+/// the manifest for ever, and verification reported it after its branches had been merged.
+#[test]
+fn a_maplet_whose_runs_are_too_old_is_dropped() {
+    let (mut rig, mut random) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    build_maplet(&mut rig, &root, 0);
+    drop(root);
+    for _ in 0..RUNS_MAX - 5 {
+        rig.incorporate(writes(&mut random, 20, KEYS));
+    }
+    assert_eq!(rig.maplets().len(), 1);
+    for left in [1, 1, 1, 1, 0] {
+        rig.incorporate(writes(&mut random, 20, KEYS));
+        assert_eq!(rig.maplets().len(), left);
+        rig.check_maplets();
+    }
+    rig.work();
+    rig.check_files();
+    rig.check_maplets();
+    rig.check_reads(&mut random, 300);
 }
 
 #[test]
