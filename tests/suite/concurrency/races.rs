@@ -11,6 +11,16 @@ fn duration() -> Duration {
     Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500))
 }
 
+/// Waits for the duration of a test and until `is_enough`: on a slow machine, or under ThreadSanitizer, little may have
+/// happened by then. Bounded, and the test itself asserts the condition.
+fn run_until(is_enough: impl Fn() -> bool) {
+    std::thread::sleep(duration());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_enough() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn number(value: Option<Vec<u8>>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
@@ -54,7 +64,7 @@ fn reads_never_go_back() {
                 }
             });
         }
-        std::thread::sleep(duration());
+        run_until(|| db.stats().incorporations > 2);
         stop.store(true, Ordering::Relaxed);
     });
     assert!(db.stats().incorporations > 2, "{}", db.stats());
@@ -114,7 +124,7 @@ fn every_snapshot_holds_whole_batches() {
                 }
             });
         }
-        std::thread::sleep(duration());
+        run_until(|| moves.load(Ordering::Relaxed) > 100 && sums.load(Ordering::Relaxed) > 10);
         stop.store(true, Ordering::Relaxed);
     });
     println!("{} moves, {} sums", moves.load(Ordering::Relaxed), sums.load(Ordering::Relaxed));
@@ -340,7 +350,7 @@ fn no_update_is_lost() {
                 db.flush().unwrap();
             }
         });
-        std::thread::sleep(duration());
+        run_until(|| db.stats().incorporations > 2);
         stop.store(true, Ordering::Relaxed);
         for counts in counters.into_iter().map(|counter| counter.join().unwrap()) {
             (0..counted.len()).for_each(|key| counted[key] += counts[key]);
