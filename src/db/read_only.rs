@@ -3,7 +3,7 @@
 
 use super::iter::Iter;
 use super::snapshot::Snapshot;
-use crate::engine::open::reading::ReadOnlyStore;
+use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::space::ballast::Ballast;
 use crate::engine::types::bounds::Bounds;

@@ -26,18 +26,18 @@
 mod chunk_owners;
 mod files;
 mod group_sync;
+mod halt;
 #[allow(clippy::module_inception)]
 mod log;
 mod log_task;
 mod maintenance;
-mod making;
+mod new_segment;
 mod poison;
 pub mod recovery;
 pub mod salvage;
 mod segment;
 mod settings;
 mod shadow;
-mod stopping;
 mod writer;
 
 pub use files::{POISON, Role, file_name, parse_file_name};

@@ -97,7 +97,7 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
         let shown = format!("[{}/{}] {engine}, {chain}, threads {}", at + 1, plan.turns.len(), turn.threads);
         eprintln!("{shown}, repetition {}", turn.repeat);
         // One engine's failure is a result, too; the others continue.
-        if let Err(error) = take_turn(&plan, turn, &launcher, &mut results)? {
+        if let TurnEnd::Failed(error) = take_turn(&plan, turn, &launcher, &mut results)? {
             eprintln!("    FAILED: {error}");
             failed += 1;
         }
@@ -161,16 +161,16 @@ fn plan(
     })
 }
 
-/// One turn, repeated while it is disturbed and attempts are left. The outer error ends the run, the inner one the
-/// turn.
-fn take_turn(
-    plan: &Plan,
-    turn: &Turn,
-    launcher: &Launcher,
-    results: &mut Results,
-) -> Result<Result<(), String>, String> {
+/// How a turn ended. A failed turn does not end the run.
+enum TurnEnd {
+    Measured,
+    Failed(String),
+}
+
+/// One turn, repeated while it is disturbed and attempts are left. An error ends the run.
+fn take_turn(plan: &Plan, turn: &Turn, launcher: &Launcher, results: &mut Results) -> Result<TurnEnd, String> {
     let mut best: BTreeMap<String, Record> = BTreeMap::new();
-    let mut ended = Ok(());
+    let mut ended = TurnEnd::Measured;
     for attempt in 1..=plan.attempts {
         let chain = missing(plan, turn, results);
         if chain.is_empty() && attempt == 1 {
@@ -181,7 +181,7 @@ fn take_turn(
             break;
         }
         ended = attempt_turn(plan, turn, chain, launcher, &mut Kept { results, best: &mut best })?;
-        if ended.is_err() {
+        if matches!(ended, TurnEnd::Failed(_)) {
             break;
         }
     }
@@ -220,17 +220,17 @@ impl Kept<'_> {
     }
 }
 
-/// Runs a chain once. The outer error ends the run, the inner one the turn.
+/// Runs a chain once. An error ends the run.
 fn attempt_turn(
     plan: &Plan,
     turn: &Turn,
     chain: Chain,
     launcher: &Launcher,
     kept: &mut Kept<'_>,
-) -> Result<Result<(), String>, String> {
+) -> Result<TurnEnd, String> {
     let job = match job(plan, turn, &chain) {
         Ok(job) => job,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(TurnEnd::Failed(error)),
     };
     let (mut step, mut broken) = (0, None);
     let ran = launcher.run(&job, &mut |measured| {
@@ -238,7 +238,11 @@ fn attempt_turn(
         step += 1;
         kept.keep(record, plan.disturbed).inspect_err(|error| broken = Some(error.clone()))
     });
-    broken.map_or(Ok(ran.map_err(|ended| ended.to_string())), Err)
+    match (broken, ran) {
+        (Some(error), _) => Err(error),
+        (None, Err(ended)) => Ok(TurnEnd::Failed(ended.to_string())),
+        (None, Ok(())) => Ok(TurnEnd::Measured),
+    }
 }
 
 /// The chain up to the last step that is not measured yet.

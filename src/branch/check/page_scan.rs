@@ -31,6 +31,14 @@ pub enum Scanned<'a> {
     Bad(Range<u64>, Error),
 }
 
+/// What is at an offset.
+enum PageAt {
+    /// A page with a valid checksum: its header, and its size in the file in bytes.
+    Good(PageHeader, usize),
+    /// No page, and why.
+    Bad(Error),
+}
+
 /// See the module documentation.
 pub struct PageScan {
     file: Arc<dyn StorageFile>,
@@ -72,32 +80,27 @@ impl PageScan {
             return Ok(None);
         }
         let error = match self.page_at(start)? {
-            Ok((header, bytes)) => {
+            PageAt::Good(header, bytes) => {
                 self.at = start + bytes as u64;
                 let from = (start - self.start) as usize;
                 return Ok(Some(Scanned::Page(header, &self.window[from..from + bytes])));
             }
-            Err(error) => error,
+            PageAt::Bad(error) => error,
         };
         self.at = start + PAGE;
-        while self.at < self.length && self.page_at(self.at)?.is_err() {
+        while self.at < self.length && matches!(self.page_at(self.at)?, PageAt::Bad(_)) {
             self.at += PAGE;
         }
         self.at = self.at.min(self.length);
         Ok(Some(Scanned::Bad(start..self.at, error)))
     }
 
-    /// The header and the size of the page at `offset`, which is then in the window; or why there is no page.
-    fn page_at(&mut self, offset: u64) -> Result<Result<(PageHeader, usize), Error>> {
+    /// Looks for a page at `offset`. A good one is then in the window.
+    fn page_at(&mut self, offset: u64) -> Result<PageAt> {
         if offset + PAGE > self.length {
             let found = format!("{} bytes", self.length - offset);
-            return Ok(Err(Error::corruption(
-                self.file.path(),
-                offset,
-                "page",
-                "at least 4096 bytes to the end",
-                found,
-            )));
+            let expected = "at least 4096 bytes to the end";
+            return Ok(PageAt::Bad(Error::corruption(self.file.path(), offset, "page", expected, found)));
         }
         self.load(offset, PAGE_BYTES)?;
         let at = (offset - self.start) as usize;
@@ -108,10 +111,12 @@ impl PageScan {
         let at = (offset - self.start) as usize;
         let end = offset + bytes as u64;
         if let Some((_, error)) = self.unreadable.iter().find(|(piece, _)| (offset..end).contains(piece)) {
-            return Ok(Err(error.clone()));
+            return Ok(PageAt::Bad(error.clone()));
         }
-        let checked = page::check(&self.window[at..at + bytes], offset, self.owner, self.file.path());
-        Ok(checked.map(|header| (header, bytes)))
+        Ok(match page::check(&self.window[at..at + bytes], offset, self.owner, self.file.path()) {
+            Ok(header) => PageAt::Good(header, bytes),
+            Err(error) => PageAt::Bad(error),
+        })
     }
 
     /// Loads these bytes of the file into the window.

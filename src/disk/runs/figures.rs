@@ -40,7 +40,7 @@ pub struct Written {
     pub incorporated_bytes: u64,
     /// Bytes of branch files by merges.
     pub compacted_bytes: u64,
-    /// Those of them that were written only to make scans cheaper.
+    /// The part of `compacted_bytes` that was written only to make scans cheaper.
     pub scan_compacted_bytes: u64,
     /// Bytes of maplets.
     pub mapped_bytes: u64,
@@ -80,55 +80,55 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// An incorporation wrote this.
+    /// Counts an incorporation and what it wrote.
     pub fn incorporated(&self, load: Load) {
         self.incorporated_bytes.fetch_add(load.bytes, Ordering::Relaxed);
         self.incorporated_entries.fetch_add(load.entries, Ordering::Relaxed);
         self.incorporations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A merge wrote this.
+    /// Counts what a merge wrote.
     pub fn compacted(&self, load: Load) {
         self.compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
         self.compacted_entries.fetch_add(load.entries, Ordering::Relaxed);
     }
 
-    /// Of what was reported to `compacted`, this was for scans.
+    /// Counts what a merge wrote for scans, in addition to `compacted`.
     pub fn compacted_for_scans(&self, load: Load) {
         self.scan_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
-    /// A maplet was written.
+    /// Counts the bytes of a new maplet.
     pub fn mapped(&self, bytes: u64) {
         self.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A leaf was split.
+    /// Counts a split of a leaf.
     pub fn split(&self) {
         self.splits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nodes were joined.
+    /// Counts a join of nodes.
     pub fn joined(&self) {
         self.joins.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file was rewritten without its dead part.
+    /// Counts a file that was rewritten without its dead part.
     pub fn rewrote_live(&self) {
         self.live_rewrites.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A merge or a join reused this many bytes.
+    /// Counts the bytes that a merge or a join reused.
     pub fn reused(&self, bytes: u64) {
         self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A job was run.
+    /// Counts a job.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts of this moment.
+    /// The current counts.
     pub fn written(&self) -> Written {
         Written {
             incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),

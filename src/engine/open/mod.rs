@@ -5,6 +5,6 @@ pub(crate) mod closing;
 pub(crate) mod destroying;
 pub(crate) mod host;
 pub(crate) mod opening;
-pub(crate) mod reading;
+pub(crate) mod read_only_store;
 pub(crate) mod refill;
 mod shared_steps;
