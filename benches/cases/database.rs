@@ -45,12 +45,12 @@ fn read_all(db: &Db) {
 }
 
 /// A store of its own with `SMALL` entries, all in memory.
-struct CacheOnlyPages {
+struct MemoryStore {
     db: Db,
     _directory: tempfile::TempDir,
 }
 
-impl CacheOnlyPages {
+impl MemoryStore {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let db = open(directory.path());
@@ -61,21 +61,21 @@ impl CacheOnlyPages {
 
 /// Puts of new keys into a store of `SMALL` entries; made anew when it has grown by a tenth.
 pub struct Fresh {
-    store: CacheOnlyPages,
+    store: MemoryStore,
     present: u64,
     keys: Keys,
 }
 
 impl Fresh {
     pub fn new() -> Self {
-        Self { store: CacheOnlyPages::new(), present: SMALL, keys: Keys::default() }
+        Self { store: MemoryStore::new(), present: SMALL, keys: Keys::default() }
     }
 }
 
 impl Case for Fresh {
     fn ready(&mut self) {
         if self.present + BATCH > SMALL + SMALL / 10 {
-            self.store = CacheOnlyPages::new();
+            self.store = MemoryStore::new();
             self.present = SMALL;
         }
         self.keys.take(self.present);
@@ -91,21 +91,21 @@ impl Case for Fresh {
 
 /// Puts of keys that are there, among `SMALL` in memory; made anew when every key has, on average, been put again.
 pub struct Existing {
-    store: CacheOnlyPages,
+    store: MemoryStore,
     puts: u64,
     keys: Keys,
 }
 
 impl Existing {
     pub fn new() -> Self {
-        Self { store: CacheOnlyPages::new(), puts: 0, keys: Keys::default() }
+        Self { store: MemoryStore::new(), puts: 0, keys: Keys::default() }
     }
 }
 
 impl Case for Existing {
     fn ready(&mut self) {
         if self.puts + BATCH > SMALL {
-            self.store = CacheOnlyPages::new();
+            self.store = MemoryStore::new();
             self.puts = 0;
         }
         self.keys.draw(0, SMALL);
@@ -143,7 +143,7 @@ impl Stored {
         let (keys, out) = (Keys::default(), Vec::with_capacity(VALUE.len()));
         match place {
             Place::Memory => {
-                let CacheOnlyPages { db, _directory } = CacheOnlyPages::new();
+                let MemoryStore { db, _directory } = MemoryStore::new();
                 Self { db, entries: SMALL, hit, keys, out, _directory: Some(_directory) }
             }
             Place::Files => {
