@@ -69,7 +69,11 @@ snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_i
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a kill
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
-shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shared_memory | the reader sees
+shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shadows        | the reader sees
+shadow-not-copied            | suite | crash::shadow::repeated_kills_during_recovery_lose_nothing         | then a power cut
+returned-before-written      | suite | crash::shadow::where_mappings_are_not_trusted_a_write_waits_for_the_kernel | acknowledged
+shadow-marks-trusted         | suite | crash::shadow::marks_of_a_shadow_count_only_in_the_same_life        | manifest edits
+writeback-error-ignored      | suite | crash::shadow::a_failed_writeback_of_a_shadow_stops_the_store      | writeback failed
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption

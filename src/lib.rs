@@ -69,10 +69,10 @@ mod value;
 pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
-    CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, Keys, LevelStats, LiveStats,
-    LogMemory, Loss, LostKeys, MemoryComponent, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Savepoint,
-    Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport,
-    WriteBatch, WriteOptions,
+    CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, Keys, LevelStats, LiveStats, Loss,
+    LostKeys, MemoryComponent, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Savepoint, Snapshot, Stats,
+    Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport, WriteBatch,
+    WriteOptions,
 };
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
@@ -87,7 +87,7 @@ pub mod storage {
     pub use crate::io::simulated;
     pub use crate::io::{
         AlignedBuffer, Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, PosixStorage,
-        ReadDone, ReadRequest, SharedMemory, Storage, StorageFile, SystemClock,
+        ReadDone, ReadRequest, Storage, StorageFile, SystemClock,
     };
 }
 

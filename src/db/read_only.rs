@@ -109,7 +109,8 @@ impl ReadOnlyDb {
             incorporated_number: self.store.incorporated.0,
             synced_number: self.store.synced.0,
             log_bytes: self.store.log_bytes,
-            log_memory_bytes: self.store.log_memory_bytes,
+            log_shadow_bytes: self.store.log_shadow_bytes,
+            log_discarded_writes: self.store.log_discarded_writes,
             ballast_bytes: Ballast::find(&self.store.read.storage).bytes(),
             memory_budget: self.store.memory_budget,
             ..self.store.read.stats()

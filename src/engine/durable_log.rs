@@ -14,6 +14,8 @@ pub(crate) struct OpenedLog {
     pub(crate) log: Arc<Log>,
     pub(crate) epoch: u64,
     pub(crate) start: SequenceNumber,
+    /// Writes of earlier epochs that recovery discarded.
+    pub(crate) discarded: u64,
 }
 
 /// See the module.
@@ -22,6 +24,8 @@ pub(crate) struct DurableLog {
     /// The log epoch of this opening of the store, and the first number in it.
     pub(crate) epoch: u64,
     pub(crate) start: SequenceNumber,
+    /// Writes of earlier epochs that recovery discarded.
+    pub(crate) discarded: u64,
     read: Arc<ReadPath>,
     health: Arc<Health>,
     scheduler: Arc<Scheduler>,
@@ -33,12 +37,13 @@ pub(crate) struct DurableLog {
 
 impl DurableLog {
     pub(crate) fn new(shared: &SharedComponents, opened: OpenedLog, interval: Option<Duration>) -> Arc<Self> {
-        let OpenedLog { log, epoch, start } = opened;
+        let OpenedLog { log, epoch, start, discarded } = opened;
         let interval = interval.filter(|interval| !interval.is_zero());
         Arc::new(Self {
             log,
             epoch,
             start,
+            discarded,
             read: Arc::clone(&shared.read),
             health: Arc::clone(&shared.health),
             scheduler: Arc::clone(&shared.scheduler),
@@ -55,6 +60,19 @@ impl DurableLog {
             if !matches!(error, Error::Closed) {
                 self.poison(error);
             }
+        })
+    }
+
+    /// Returns once the kernel has the record of a write.
+    #[inline]
+    pub(crate) fn write_through(&self, number: SequenceNumber) -> Result<()> {
+        self.log.write_through(&self.read.sequencer, number).map_err(|error| {
+            if matches!(error, Error::Closed) {
+                return error;
+            }
+            self.poison(&error);
+            // Not the error itself: the write has its number, so a full disk is no reason to repeat it.
+            self.health.check().err().unwrap_or(error)
         })
     }
 

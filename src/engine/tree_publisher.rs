@@ -10,7 +10,7 @@ use crate::disk::{Component, Outcome};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::log::NameSegment;
 use crate::manifest::Manifest;
-use crate::util::sync::{Arc, Mutex};
+use crate::util::sync::{Arc, Mutex, Ordering};
 use crate::util::{FileNumber, FileNumbers, Result, SequenceNumber};
 use std::collections::HashMap;
 
@@ -149,18 +149,31 @@ impl TreePublisher {
         }
     }
 
-    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the
-    /// newest segment would look like that of a process that died earlier.
-    pub(crate) fn note_log_end(&self) -> Result<()> {
+    /// Records in the manifest how far the log is synced, if anything in it is needed, and that these segments are not.
+    /// Without it an older copy of the newest segment would look like that of a process that died earlier. Returns
+    /// whether the segments may be removed.
+    pub(crate) fn note_log_end(&self, unneeded: &[FileNumber]) -> Result<bool> {
         let (synced, mut edits) = (self.log.log.synced(), self.edits.lock());
         let state = edits.manifest.state();
-        if synced <= state.log_synced.max(state.incorporated) {
-            return Ok(());
+        let named = |segment: &FileNumber| state.log_segments.contains(segment);
+        let log_segments_dropped: Vec<_> = unneeded.iter().copied().filter(named).collect();
+        if synced <= state.log_synced.max(state.incorporated) && log_segments_dropped.is_empty() {
+            return Ok(true);
         }
-        match edits.manifest.append(&ManifestEdit { log_synced: Some(synced), ..ManifestEdit::default() }) {
+        let edit = ManifestEdit { log_synced: Some(synced), log_segments_dropped, ..ManifestEdit::default() };
+        match edits.manifest.append(&edit) {
+            Ok(number) => {
+                let log = &self.log.log;
+                if self.read.closed.load(Ordering::Acquire) {
+                    log.note_closing_edit(number)?;
+                } else {
+                    log.note_manifest_edit(number);
+                }
+                Ok(true)
+            }
             // Nothing is lost with this edit, so closing succeeds on a full disk.
-            Err(error) if !error.is_disk_full() => Err(error),
-            _ => Ok(()),
+            Err(error) if error.is_disk_full() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }

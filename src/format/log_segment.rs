@@ -15,10 +15,10 @@
 //! | 40 | 8 | first sequence number of the epoch |
 //! | 48 | 8 | 1 if the life is known, else 0 |
 //! | 56 | 8 | life: boot |
-//! | 64 | 8 | life: mount |
+//! | 64 | 8 | life: instance of the file system |
 //! | 72 | 8 | length of the file |
 //! | 80 | 8 | length of a chunk |
-//! | 88 | 8 | the shadow segment in shared memory that writers write first; 0 if there is none, or if all of it is written back |
+//! | 88 | 8 | number of the shadow that writers write first; 0 if there is none, or if all of it is written back |
 //! | 96 | 416 | zeroes |
 //!
 //! Sectors 1 and 2 (offsets 512 and 1024) contain marks, written in turn so that a torn one leaves the other intact:
@@ -32,7 +32,7 @@
 //!
 //! The file `POISON`: format version (4), CRC-32C of what follows (4), log epoch (8), reason (UTF-8).
 //!
-//! A *life* is one boot of the kernel and one mount of the file system.
+//! A *life* is one boot of the kernel and one instance of the file system.
 //!
 //! Assumption about the disk: it writes a sector of 512 bytes completely or not at all, and a rewrite leaves the other
 //! sectors of its page unchanged.
@@ -43,7 +43,6 @@ use crate::io::Life;
 use crate::util::checksum::checksum;
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
-use std::num::NonZeroU64;
 use std::path::Path;
 
 /// Bytes of the header page; the first chunk starts here.
@@ -71,8 +70,8 @@ pub struct SegmentHeader {
     pub segment_bytes: u64,
     /// The length of a chunk.
     pub chunk_bytes: u64,
-    /// The shadow segment that may contain more than the file (`docs/recovery.md`, Log memory).
-    pub memory: Option<NonZeroU64>,
+    /// The shadow, which may contain more than the file (`docs/recovery.md`, H).
+    pub shadow: Option<FileNumber>,
 }
 
 impl SegmentHeader {
@@ -81,7 +80,7 @@ impl SegmentHeader {
         let mut sector = [0; SECTOR_BYTES];
         sector[..8].copy_from_slice(MAGIC);
         sector[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        let life = self.life.unwrap_or(Life { boot: 0, mount: 0 });
+        let life = self.life.unwrap_or(Life { boot: 0, instance: 0 });
         let words = [
             self.database.0,
             self.number.0,
@@ -89,10 +88,10 @@ impl SegmentHeader {
             self.first.0,
             u64::from(self.life.is_some()),
             life.boot,
-            life.mount,
+            life.instance,
             self.segment_bytes,
             self.chunk_bytes,
-            self.memory.map_or(0, NonZeroU64::get),
+            self.shadow.map_or(0, |shadow| shadow.0),
         ];
         for (at, word) in (16..).step_by(8).zip(words) {
             sector[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -126,10 +125,10 @@ impl SegmentHeader {
             number: FileNumber(word(1)),
             epoch: word(2),
             first: SequenceNumber(word(3)),
-            life: (word(4) == 1).then_some(Life { boot: word(5), mount: word(6) }),
+            life: (word(4) == 1).then_some(Life { boot: word(5), instance: word(6) }),
             segment_bytes: word(7),
             chunk_bytes: word(8),
-            memory: NonZeroU64::new(word(9)),
+            shadow: Some(FileNumber(word(9))).filter(|shadow| shadow.0 > 0),
         };
         let alignment = IO_ALIGNMENT as u64;
         let whole = header.chunk_bytes >= alignment
@@ -228,14 +227,14 @@ mod tests {
             life,
             segment_bytes: 4096 + 4 * 8192,
             chunk_bytes: 8192,
-            memory: NonZeroU64::new(5),
+            shadow: Some(FileNumber(5)),
         }
     }
 
     #[test]
     fn headers_round_trip_and_any_flipped_byte_is_found() {
         let path = Path::new("x.log");
-        for life in [None, Some(Life { boot: 1, mount: 2 })] {
+        for life in [None, Some(Life { boot: 1, instance: 2 })] {
             let sector = header(life).encode();
             assert_eq!(SegmentHeader::decode(&sector, path).unwrap(), header(life));
             for at in 0..SECTOR_BYTES {
@@ -247,12 +246,11 @@ mod tests {
         assert!(SegmentHeader::decode(&[0; SECTOR_BYTES], path).is_err());
     }
 
-    /// Regression test: before segments had shadows, their headers had zeroes there.
     #[test]
-    fn a_header_of_old_has_no_memory() {
-        let sector = SegmentHeader { memory: None, ..header(None) }.encode();
+    fn a_header_without_a_shadow_has_zeroes_there() {
+        let sector = SegmentHeader { shadow: None, ..header(None) }.encode();
         assert!(sector[88..].iter().all(|byte| *byte == 0));
-        assert_eq!(SegmentHeader::decode(&sector, Path::new("x")).unwrap().memory, None);
+        assert_eq!(SegmentHeader::decode(&sector, Path::new("x")).unwrap().shadow, None);
     }
 
     #[test]

@@ -356,7 +356,7 @@ fn log_segments() -> Vec<Vec<u8>> {
         life: None,
         segment_bytes: 4096 + 65_536,
         chunk_bytes: 16_384,
-        memory: None,
+        shadow: None,
     };
     let mark = Mark { counter: 1, synced_through: SequenceNumber(9), manifest_edit: 4 };
     let mut page = header.encode().to_vec();

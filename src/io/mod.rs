@@ -15,7 +15,6 @@ mod clock;
 pub mod frames;
 pub mod posix;
 pub mod reads;
-mod shared_memory;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
 #[cfg(test)]
@@ -25,7 +24,6 @@ pub use aligned::AlignedBuffer;
 pub use clock::{Clock, SystemClock};
 pub use posix::PosixStorage;
 pub use reads::{PendingReads, ReadDone, ReadRequest};
-pub use shared_memory::SharedMemory;
 
 /// Bytes that are copied at once if a file cannot be linked.
 const COPY_BYTES: usize = 64 << 10;
@@ -51,14 +49,15 @@ pub enum OpenMode {
     Create,
 }
 
-/// Identifies a life: one boot of the kernel and one mount of the file system (`docs/recovery.md`). If two lives are
-/// equal, the kernel still has what was written before. If they differ or are unknown, only synced bytes count.
+/// Identifies a life: one boot of the kernel and one instance of the file system (`docs/recovery.md`). If two lives are
+/// equal, the kernel still has what was written before. If they differ or are unknown, only synced bytes are certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// Hash of the kernel's boot id.
     pub boot: u64,
-    /// Identifies the mount.
-    pub mount: u64,
+    /// Identifies the instance of the file system: the same in all mounts and namespaces that show it, another one once
+    /// it was unmounted everywhere and mounted again.
+    pub instance: u64,
 }
 
 /// One of the locks in a lock file. Each is taken separately. The value is the byte of the file that is locked.
@@ -124,9 +123,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove_directory(&self) -> Result<()>;
     /// The present life; `None` if it is unknown.
     fn life(&self) -> Option<Life>;
-    /// Shared memory that outlives the process; `None` if the system has none.
-    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        None
+    /// Whether the log may be written through a mapping: a store to a page of a file that was filled with zeroes and
+    /// synced never fails for lack of space, and is in the kernel's hands at once. Not so on copy-on-write, network and
+    /// user-space file systems (`docs/recovery.md`, File systems).
+    fn maps_safely(&self) -> bool {
+        true
     }
     /// Bytes that may still be written to the file system now; `None` if it is unknown.
     fn available(&self) -> Result<Option<u64>> {
@@ -208,6 +209,9 @@ pub trait MappedFile: Send + Sync + std::fmt::Debug {
     fn rest(&self) {}
     /// Makes all stores before the call durable.
     fn sync(&self) -> Result<()>;
+    /// An error if the system has failed to write the file back since the last call. Starts no writeback and does not
+    /// wait for any.
+    fn check_writeback(&self) -> Result<()>;
 }
 
 /// `Storage::link` for storages without links.

@@ -12,29 +12,25 @@
 //! 2. A name is one path component.
 
 mod file;
+mod file_system;
 mod life;
 mod lock;
 mod map;
-mod outlives;
 mod read_threads;
 mod ring;
 mod ring_pool;
 mod room;
-mod shared_memory;
-mod shm;
 #[cfg(test)]
 mod tests;
 
 use super::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, SharedMemory, Storage,
-    StorageFile,
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile,
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
 use file::PosixFile;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
-use shared_memory::PosixSharedMemory;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,6 +43,7 @@ pub struct PosixStorage {
     path: PathBuf,
     direct_refused: AtomicBool,
     reads_through_page_cache: bool,
+    log_is_written: bool,
     /// `None` once it is known that there is none.
     rings: OnceLock<Option<Arc<RingPool>>>,
     threads: ReadThreads,
@@ -59,6 +56,7 @@ impl PosixStorage {
             path: path.into(),
             direct_refused: AtomicBool::new(false),
             reads_through_page_cache: false,
+            log_is_written: false,
             rings: OnceLock::new(),
             threads: ReadThreads::default(),
         }
@@ -84,6 +82,13 @@ impl PosixStorage {
     #[must_use]
     pub fn reading_through_page_cache(self) -> Self {
         Self { reads_through_page_cache: true, ..self }
+    }
+
+    /// The same, but the log is never written through a mapping, whatever the file system: each write, or group of
+    /// writes, costs one system call. For a file system that is known to lie below another one, and for tests.
+    #[must_use]
+    pub fn writing_the_log(self) -> Self {
+        Self { log_is_written: true, ..self }
     }
 
     /// Whether overlapping reads use io_uring here.
@@ -236,8 +241,8 @@ impl Storage for PosixStorage {
         life::life(&self.path)
     }
 
-    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        Some(Arc::new(PosixSharedMemory::of(&self.path)?))
+    fn maps_safely(&self) -> bool {
+        !self.log_is_written && file_system::maps_safely(&self.path)
     }
 
     fn available(&self) -> Result<Option<u64>> {

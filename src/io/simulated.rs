@@ -41,8 +41,6 @@ mod operation;
 mod pages;
 mod parse;
 mod random;
-mod shared_memory;
-mod shared_pieces;
 #[cfg(test)]
 mod tests;
 
@@ -50,13 +48,12 @@ pub use fault::{Effect, Errno, Fault, NamePattern, Part};
 pub use operation::Operation;
 pub use parse::{FaultSyntaxError, parse_faults};
 
-use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile};
+use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
 use crate::util::Result;
 use crate::util::sync::{Arc, Mutex};
 use clock::{RunningClock, SteppedClock};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
-use shared_memory::SimulatedMemory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,31 +127,9 @@ impl SimulatedStorage {
         self.disk.lock().life_known = known;
     }
 
-    /// Sets whether the machine's shared memory counts as certain to outlive the process, so that a store uses it by
-    /// default. In any case it survives the process and the mount, and a power cut erases it.
-    pub fn set_memory_outlives(&self, outlives: bool) {
-        self.disk.lock().pieces.outlives = outlives;
-    }
-
-    /// The pieces of shared memory.
-    pub fn memory_pieces(&self) -> Vec<u64> {
-        self.disk.lock().pieces.files.keys().copied().collect()
-    }
-
-    /// Flips bits of one byte of a piece of shared memory. Requires that it exists and is that long.
-    pub fn corrupt_memory(&self, piece: u64, offset: u64, xor: u8) {
-        let mut disk = self.disk.lock();
-        let id = disk.pieces.files[&piece];
-        disk.corrupt(id, offset as usize, xor);
-    }
-
-    /// Removes all pieces of shared memory, as another process might.
-    pub fn lose_memory(&self) {
-        let pieces = self.memory_pieces();
-        let mut disk = self.disk.lock();
-        for piece in pieces {
-            disk.remove_piece(piece);
-        }
+    /// Sets whether the log may be written through mappings; if not, it is written by `write_all_at`.
+    pub fn set_maps_safely(&self, safely: bool) {
+        self.disk.lock().maps_safely = safely;
     }
 
     /// Adds faults, written as expressions. Panics if they do not parse, since tests write them.
@@ -369,8 +344,8 @@ impl Storage for SimulatedStorage {
         self.disk.lock().life()
     }
 
-    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        Some(Arc::new(SimulatedMemory::new(self.handle(""))))
+    fn maps_safely(&self) -> bool {
+        self.disk.lock().maps_safely
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -1,4 +1,4 @@
-//! The files of the log: their names, and how a segment's file is made, reused and removed. Not on the write path.
+//! The files of the log: how a segment's file is made, reused and removed. Not on the write path.
 //!
 //! Invariants:
 //! 1. A file is called `{number}.log` only if it has a valid header, followed by real zeroes or old records. A new file
@@ -9,61 +9,26 @@
 //! 3. No record is written to a segment before its name and header are durable and the manifest names it. So if a
 //!    segment that the manifest names is missing, its contents are lost, whatever they were.
 
-use super::chunk_owners::ChunkOwners;
-use super::segment::{Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
+use super::basics::chunk_owners::ChunkOwners;
+use super::basics::names::{Role, file_name};
+use super::basics::segment_size::SegmentSize;
+use super::basics::zeroes::fill_with_zeroes;
+use super::segment::{Segment, SegmentParts, header_page};
 use super::settings::{LogIdentity, NameSegment};
-use super::shadow::copy::Shadow;
+use super::shadow::shadows::Shadow;
 use super::shadow::writeback::Writeback;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage};
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result, SequenceNumber};
 
-/// The file that a failed sync leaves.
-pub const POISON: &str = "POISON";
-/// Zeroes are written in pieces of this size.
-const PIECE_BYTES: usize = 1 << 20;
-
-/// What kind of log file a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A segment.
-    Segment,
-    /// A former segment, kept for reuse.
-    Free,
-    /// A segment that is not finished.
-    New,
-}
-
-/// The name of a file of the log.
-pub fn file_name(number: FileNumber, role: Role) -> String {
-    match role {
-        Role::Segment => format!("{number}.log"),
-        Role::Free => format!("{number}.free"),
-        Role::New => format!("{number}.log.new"),
-    }
-}
-
-/// Parses a name. `None` if it is not that of a log file.
-pub fn parse_file_name(name: &str) -> Option<(FileNumber, Role)> {
-    let (digits, extension) = name.split_once('.')?;
-    let role = match extension {
-        "log" => Role::Segment,
-        "free" => Role::Free,
-        "log.new" => Role::New,
-        _ => return None,
-    };
-    let number = FileNumber(digits.parse().ok()?);
-    (file_name(number, role) == name).then_some((number, role))
-}
-
-/// A file of the standard length that is kept for reuse.
+/// A file that is kept for reuse.
 #[derive(Debug)]
 pub struct FreeFile {
     /// Its name.
     pub name: String,
-    /// Its mapping and chunk owners, if it was a segment of this process.
-    pub reuse: Option<Reuse>,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// The size and identity of a segment that will be made.
@@ -71,15 +36,13 @@ pub struct FreeFile {
 pub struct Plan<'a> {
     /// The log that it belongs to.
     pub identity: &'a LogIdentity,
-    /// The number of chunks.
-    pub chunks: usize,
-    /// The length of a chunk.
-    pub chunk_bytes: usize,
+    /// Its length.
+    pub size: SegmentSize,
     /// Whether it is for one large record.
     pub dedicated: bool,
     /// The newest mark, copied so that it outlives the segment that contains it.
     pub mark: Option<Mark>,
-    /// Shared memory to write to first; only for a segment of the standard size that is not dedicated.
+    /// Written first; of the same size.
     pub shadow: Option<&'a Shadow>,
 }
 
@@ -91,9 +54,9 @@ impl Plan<'_> {
             epoch: self.identity.epoch,
             first: self.identity.first,
             life: self.identity.life,
-            segment_bytes: segment_file_bytes(self.chunks, self.chunk_bytes) as u64,
-            chunk_bytes: self.chunk_bytes as u64,
-            memory: self.shadow.map(|shadow| shadow.piece),
+            segment_bytes: self.size.bytes() as u64,
+            chunk_bytes: self.size.chunk_bytes as u64,
+            shadow: self.shadow.and_then(|shadow| shadow.number),
         }
     }
 }
@@ -110,7 +73,7 @@ pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>)
         let name = file_name(number, Role::Segment);
         storage.rename(&fresh, &name)?;
         storage.sync_directory()?;
-        start(storage, number, plan, None, page)
+        start(storage, number, plan, page)
     });
     made.inspect_err(|_| {
         // A file that is not written completely only takes space; recovery would drop it, too.
@@ -118,12 +81,9 @@ pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>)
     })
 }
 
-/// Makes a segment from a file that was used before.
-pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
+/// Makes a segment from a file of the same length that was used before.
+pub fn reuse_segment(storage: &dyn Storage, file: &FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
-    // A slow thread may still write to the file's mapping. Then it stays mapped.
-    let reuse = file.reuse.filter(|(_, owners)| plan.shadow.is_none() || owners.owned() > 0);
-    let plan = if reuse.is_some() { Plan { shadow: None, ..plan } } else { plan };
     let page = header_page(&plan.header(number), plan.mark);
     if let Some(shadow) = plan.shadow {
         shadow.begin(&page);
@@ -135,60 +95,32 @@ pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, 
     let header = storage.open(&name, OpenMode::ReadWrite)?;
     header.write_all_at(&page[..], 0)?;
     header.sync()?;
-    start(storage, number, plan, reuse, page)
+    start(storage, number, plan, page)
 }
 
 /// A segment over a finished file.
-fn start(
-    storage: &dyn Storage,
-    number: FileNumber,
-    plan: Plan<'_>,
-    reuse: Option<Reuse>,
-    page: Box<[u8; PAGE_BYTES]>,
-) -> Result<Segment> {
+fn start(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, page: Box<[u8; PAGE_BYTES]>) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
     if let Some(shadow) = plan.shadow {
         let file = storage.open(&name, OpenMode::WriteDirect)?;
         let writeback = Writeback::new(shadow.clone(), file, plan.header(number), page);
-        return Segment::with_shadow(
-            writeback,
-            parts(storage, number, plan, Arc::clone(&shadow.owners)),
-            plan.identity,
-        );
+        let parts = parts(storage, number, plan, Arc::clone(&shadow.owners));
+        return Segment::with_shadow(writeback, parts, plan.identity);
     }
-    let (map, owners) = match reuse {
-        Some(reuse) => reuse,
-        None => (storage.map(&name)?, Arc::new(ChunkOwners::new(plan.chunks))),
-    };
-    Segment::new(map, parts(storage, number, plan, owners), plan.identity)
+    let owners = Arc::new(ChunkOwners::new(plan.size.chunks));
+    Segment::new(storage.map(&name)?, parts(storage, number, plan, owners), plan.identity)
 }
 
 fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Arc<ChunkOwners>) -> SegmentParts {
     let name = file_name(number, Role::Segment);
-    SegmentParts {
-        number,
-        path: storage.path_of(&name),
-        name,
-        chunk_bytes: plan.chunk_bytes,
-        chunks: plan.chunks,
-        owners,
-        dedicated: plan.dedicated,
-    }
+    SegmentParts { number, path: storage.path_of(&name), name, size: plan.size, owners, dedicated: plan.dedicated }
 }
 
-/// Writes real zeroes. A hole could not be filled on a full disk, and a store to the mapping cannot report that.
+/// Writes a segment's file: a header page, then zeroes.
 fn write_fresh(storage: &dyn Storage, name: &str, header: &SegmentHeader, page: &[u8; PAGE_BYTES]) -> Result<()> {
     let file = storage.open(name, OpenMode::Create)?;
-    let bytes = header.segment_bytes as usize;
     file.write_all_at(page, 0)?;
-    let zeroes = vec![0; PIECE_BYTES.min(bytes - page.len())];
-    let mut at = page.len();
-    while at < bytes {
-        let piece = zeroes.len().min(bytes - at);
-        file.write_all_at(&zeroes[..piece], at as u64)?;
-        at += piece;
-    }
-    file.sync()
+    fill_with_zeroes(&*file, page.len(), header.segment_bytes as usize)
 }
 
 /// Invariant 3. If there is no space for the edit, the file is removed again. After another failure it is unknown
@@ -205,22 +137,4 @@ pub fn name_segment(
             let _ = storage.remove(&segment.name);
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_round_trip_and_other_names_are_rejected() {
-        for role in [Role::Segment, Role::Free, Role::New] {
-            for number in [1, 999_999, 1_000_000, u64::MAX] {
-                let number = FileNumber(number);
-                assert_eq!(parse_file_name(&file_name(number, role)), Some((number, role)));
-            }
-        }
-        for name in ["", "LOCK", "1.log", "0000001.log", "+00001.log", "000001.branch", "000001.log.tmp", "000001"] {
-            assert_eq!(parse_file_name(name), None, "{name}");
-        }
-    }
 }

@@ -61,8 +61,8 @@ impl Log {
             *halt = Some(why);
             self.halted.store(true, Ordering::Release);
         }
-        drop(self.sync.lock());
-        self.sync_ended.notify_all();
+        self.synced.wake();
+        self.written.wake();
         self.state.lock().due = Due::ALL;
         self.next_changed.notify_all();
         self.work.notify_all();

@@ -1,27 +1,19 @@
 //! The log of one opening of a store: its state, and how it starts. The other files of this folder add its operations.
 
+use super::basics::group::Group;
 use super::files::{self, FreeFile};
 use super::log_task::{Due, LogTask};
 use super::poison::{self, Halt};
 use super::recovery::OldSegment;
-use super::segment::{Segment, segment_file_bytes};
+use super::segment::Segment;
 use super::settings::{LogIdentity, LogOptions, LogResources, Namer};
-use super::shadow::copy::Shadows;
+use super::shadow::shadows::Shadows;
+use super::sizing::Sizing;
 use crate::format::log_segment::Mark;
-use crate::io::Storage;
+use crate::io::{Clock, Storage};
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::util::{Error, FileNumbers, Result, SequenceNumber};
-use crossbeam_utils::CachePadded;
-
-/// Bytes of chunks in a segment that is made on a full disk, but at least one chunk.
-const SCARCE_SEGMENT_BYTES: usize = 256 << 10;
-
-/// Whether a thread leads a group commit.
-#[derive(Debug, Default)]
-pub(super) struct SyncState {
-    pub(super) leading: bool,
-}
 
 /// The log of one opening of the store. See the module.
 #[derive(Debug)]
@@ -32,20 +24,19 @@ pub struct Log {
     pub(super) options: LogOptions,
     pub(super) namer: Namer,
     pub(super) shadows: Shadows,
-    /// Chunks of a standard segment.
-    pub(super) chunks: usize,
+    pub(super) clock: Arc<dyn Clock>,
     /// See `set_scarce`.
     pub(super) scarce: AtomicBool,
     pub(super) halted: AtomicBool,
     pub(super) halt: Mutex<Option<Halt>>,
-    pub(super) synced: CachePadded<AtomicU64>,
+    pub(super) synced: Group,
+    /// What the kernel has, if shadows are memory of the process.
+    pub(super) written: Group,
     /// Bytes of chunks in use and of adopted segments.
     pub(super) bytes: AtomicU64,
     /// Locked while a segment is made; one thread at a time. `sealing` likewise, while segments are sealed.
     pub(super) making: Mutex<()>,
     pub(super) sealing: Mutex<()>,
-    pub(super) sync: Mutex<SyncState>,
-    pub(super) sync_ended: Condvar,
     pub(super) state: Mutex<State>,
     /// Signals that there is a next segment, or that it could not be made.
     pub(super) next_changed: Condvar,
@@ -57,6 +48,9 @@ pub struct Log {
 pub(super) struct State {
     pub(super) current: Arc<Segment>,
     pub(super) next: Option<Arc<Segment>>,
+    /// Whether so much of the current segment is in use that a next one should be made.
+    pub(super) next_wanted: bool,
+    pub(super) sizing: Sizing,
     /// Why there is no next segment.
     pub(super) next_error: Option<Error>,
     pub(super) dedicated: Vec<Arc<Segment>>,
@@ -70,6 +64,20 @@ pub(super) struct State {
 }
 
 impl State {
+    /// All segments but the current one are sealed: the log is closed.
+    pub(super) fn note_sealed(&mut self, segments: Vec<Arc<Segment>>) {
+        self.retiring.clear();
+        self.dedicated.clear();
+        self.next = None;
+        let current = &self.current;
+        self.sealed.extend(segments.into_iter().filter(|segment| !Arc::ptr_eq(segment, current)));
+    }
+
+    /// Whether a next segment should be made.
+    pub(super) fn wants_next(&self) -> bool {
+        self.next_wanted && self.next.is_none()
+    }
+
     /// A mark with the current state.
     pub(super) fn next_mark(&mut self, synced_through: SequenceNumber) -> Mark {
         self.mark_counter += 1;
@@ -79,34 +87,28 @@ impl State {
 
 impl Log {
     /// Starts a log epoch with its first segment. Requires that the `LogRecovered` edit of the earlier epochs is
-    /// durable, and that no segment has this epoch. With `memory`, writers write segments there first; requires that no
-    /// shadow of an earlier epoch is needed any more.
+    /// durable, and that no segment has this epoch.
     pub fn create(resources: LogResources, identity: LogIdentity, options: LogOptions) -> Result<Arc<Self>> {
-        let LogResources { storage, memory, numbers, name_segment } = resources;
+        let LogResources { storage, clock, numbers, name_segment } = resources;
         let LogOptions { segment_bytes, chunk_bytes, .. } = options;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
             let message = format!("log segments of {segment_bytes} bytes in chunks of {chunk_bytes}");
             return Err(Error::InvalidArgument(message));
         }
-        let chunks = segment_bytes / chunk_bytes;
         let synced = SequenceNumber(identity.first.0.saturating_sub(1));
         poison::remove_poison(&*storage)?;
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
-        let shadows = Shadows::new(memory, segment_file_bytes(chunks, chunk_bytes), chunks);
-        let shadow = if options.scarce { None } else { shadows.take(&*storage) };
-        let plan = files::Plan {
-            identity: &identity,
-            chunks: chunks_where(options.scarce, options),
-            chunk_bytes,
-            dedicated: false,
-            mark,
-            shadow: shadow.as_ref(),
-        };
+        let (shadows, sizing) = (Shadows::new(&storage, &numbers), Sizing::new(options, clock.now()));
+        let size = sizing.next(options.scarce);
+        let shadow = if options.scarce && shadows.are_mapped() { None } else { shadows.take(size) };
+        let plan = files::Plan { identity: &identity, size, dedicated: false, mark, shadow: shadow.as_ref() };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
         let edit = files::name_segment(&*storage, &current, synced, &name_segment)?;
         let state = State {
             current,
             next: None,
+            next_wanted: false,
+            sizing,
             next_error: None,
             dedicated: Vec::new(),
             // Writers add segments here, and a write must not allocate. The log threads are rarely two segments behind.
@@ -114,7 +116,7 @@ impl Log {
             sealed: Vec::new(),
             old: Vec::new(),
             free: Vec::new(),
-            due: Due::ALL,
+            due: Due::NONE,
             mark_counter: 1,
             manifest_edit: 0,
         };
@@ -123,16 +125,15 @@ impl Log {
             identity,
             numbers,
             options,
-            chunks,
+            clock,
             scarce: AtomicBool::new(options.scarce),
             halted: AtomicBool::new(false),
             halt: Mutex::new(None),
-            synced: CachePadded::new(AtomicU64::new(synced.0)),
+            synced: Group::new(synced),
+            written: Group::new(synced),
             bytes: AtomicU64::new(0),
             making: Mutex::new(()),
             sealing: Mutex::new(()),
-            sync: Mutex::new(SyncState::default()),
-            sync_ended: Condvar::new(),
             state: Mutex::new(state),
             next_changed: Condvar::new(),
             work: Condvar::new(),
@@ -145,7 +146,7 @@ impl Log {
 
     /// Every number up to this one is durable.
     pub fn synced(&self) -> SequenceNumber {
-        SequenceNumber(self.synced.load(Ordering::Acquire))
+        self.synced.reached()
     }
 
     /// Bytes of log that are not recycled yet: chunks handed out, and adopted segments.
@@ -153,13 +154,13 @@ impl Log {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of shared memory in use for shadows.
-    pub fn memory_bytes(&self) -> u64 {
+    /// Bytes of all shadows.
+    pub fn shadow_bytes(&self) -> u64 {
         self.shadows.bytes()
     }
 
-    /// The number of segments that have no shadow for lack of shared memory.
-    pub fn memory_refused(&self) -> u64 {
+    /// The number of segments that got no shadow.
+    pub fn shadows_refused(&self) -> u64 {
         self.shadows.refused()
     }
 
@@ -168,10 +169,12 @@ impl Log {
         self.bytes() > self.options.budget_bytes
     }
 
-    /// Whether a writer that uses up the current segment finds the next one ready.
+    /// Whether writers will find a segment for some time: there is a next one, or hardly any of the current one is in
+    /// use.
     #[cfg(feature = "async")]
     pub fn has_segment_ready(&self) -> bool {
-        self.state.lock().next.is_some()
+        let state = self.state.lock();
+        state.next.is_some() || !state.current.is_partly_used()
     }
 
     /// Sets whether the disk is full. If so, segments are as small as possible, and no file is kept for reuse, so that
@@ -184,11 +187,6 @@ impl Log {
             state.next_error = None;
             self.wake(&mut state, LogTask::MakeReady);
         }
-    }
-
-    /// Chunks of the next segment.
-    pub(super) fn chunks_of_next(&self) -> usize {
-        chunks_where(self.scarce.load(Ordering::Relaxed), self.options)
     }
 
     /// Notes that a manifest edit was synced. A mark records it, so that its loss is detected.
@@ -205,10 +203,4 @@ impl Log {
         let mark = state.next_mark(self.synced());
         state.current.write_mark(mark);
     }
-}
-
-/// Chunks of a segment that is made now.
-fn chunks_where(scarce: bool, options: LogOptions) -> usize {
-    let chunks = options.segment_bytes / options.chunk_bytes;
-    if scarce { (SCARCE_SEGMENT_BYTES / options.chunk_bytes).clamp(1, chunks) } else { chunks }
 }

@@ -19,6 +19,8 @@ pub struct Due {
 impl Due {
     /// Both.
     pub const ALL: Self = Self { make_ready: true, finish: true };
+    /// Neither.
+    pub const NONE: Self = Self { make_ready: false, finish: false };
 
     pub(super) fn of(&mut self, task: LogTask) -> &mut bool {
         match task {

@@ -19,11 +19,13 @@
 //!    incorporated.
 //! 4. If a step fails, the segment stays where it was, so that the next sync covers it.
 
-use super::files::{FreeFile, Role, file_name};
+use super::basics::names::{Role, file_name};
+use super::files::FreeFile;
 use super::log::{Log, State};
 use super::log_task::{Due, LogTask};
 use super::recovery::OldSegment;
-use super::segment::{Reuse, Segment, segment_file_bytes};
+use super::segment::Segment;
+use super::shadow::shadows::Shadow;
 use super::writer::LogWriter;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
@@ -32,26 +34,34 @@ use std::time::Duration;
 
 /// Free files that are taken over from earlier log epochs.
 const SPARE_FILES_ADOPTED_MAX: usize = 2;
-/// Pages are made writable at most this far ahead of the chunks handed out.
-const AHEAD_BYTES: usize = 2 << 20;
+/// Segments in use and free files together; the budget may allow fewer.
+const SPARE_FILES_MAX: u64 = 16;
 
 impl Log {
     /// Claims chunks for a record of `length` bytes. Waits for the next segment if the current one is used up.
     #[cold]
     pub(crate) fn refill(&self, writer: &mut LogWriter, length: usize) -> Result<()> {
         writer.leave();
-        let count = length.div_ceil(self.options.chunk_bytes);
-        if count > self.chunks {
-            return self.dedicate(writer, count);
-        }
         let mut state = self.state.lock();
+        if length > state.sizing.largest().record_bytes() {
+            drop(state);
+            return self.dedicate(writer, length);
+        }
         loop {
             self.check()?;
-            // A segment that was made on a full disk may be smaller than others. If idle writers still own parts of the
-            // next segment, it may be no better than this one.
-            if count > state.current.chunks() || state.current.never_fits(count) {
+            let size = state.current.size();
+            let count = length.div_ceil(size.chunk_bytes);
+            if count > size.chunks && !self.scarce.load(Ordering::Relaxed) {
+                // Segments have been small so far. The next ones are larger.
+                state.sizing.note_record(length);
+                self.switch(&mut state)?;
+                continue;
+            }
+            // On a full disk segments are small. If idle writers still own parts of the next segment, it may be no
+            // better than this one.
+            if count > size.chunks || state.current.never_fits(count) {
                 drop(state);
-                return self.dedicate(writer, count);
+                return self.dedicate(writer, length);
             }
             // Under the lock, so that this count equals what `recycle` will subtract. Chunks at the end that are too
             // few for this record, and those that an idle writer still owns, count as used.
@@ -59,7 +69,8 @@ impl Log {
             let claimed = state.current.claim(count);
             self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
             if let Some(first) = claimed {
-                if state.current.wants_pages(self.chunks_ahead()) {
+                if state.current.is_partly_used() && state.next.is_none() && !state.next_wanted {
+                    state.next_wanted = true;
                     self.wake(&mut state, LogTask::MakeReady);
                 }
                 if state.current.wants_writeback() {
@@ -74,39 +85,40 @@ impl Log {
 
     /// Makes the next segment the current one. If there is none yet, waits; the caller checks again.
     fn switch(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
-        let next = state.next.take();
-        self.wake(state, LogTask::MakeReady);
-        self.wake(state, LogTask::Finish);
-        if let Some(next) = next {
+        if let Some(next) = state.next.take() {
             let mark = state.next_mark(self.synced());
             next.write_mark(mark);
             let old = std::mem::replace(&mut state.current, next);
             old.retire();
             state.retiring.push(old);
-        } else if self.options.deterministic {
-            return MutexGuard::unlocked(state, || self.make_next_ready(&|_| false));
-        } else if let Some(error) = &state.next_error {
-            return Err(error.clone());
-        } else {
-            self.next_changed.wait(state);
+            state.sizing.note_switch(self.clock.now());
+            state.next_wanted = false;
+            self.wake(state, LogTask::Finish);
+            return Ok(());
         }
+        state.next_wanted = true;
+        if self.options.deterministic {
+            return MutexGuard::unlocked(state, || self.make_next_ready(&|_| false));
+        }
+        self.wake(state, LogTask::MakeReady);
+        if let Some(error) = &state.next_error {
+            return Err(error.clone());
+        }
+        self.next_changed.wait(state);
         Ok(())
     }
 
     /// A segment for one record that is longer than a whole standard segment. Only its writer knows it, so no other
     /// thread's switch retires it before it contains the record.
-    fn dedicate(&self, writer: &mut LogWriter, count: usize) -> Result<()> {
-        let segment = self.make_segment(count, true)?;
+    fn dedicate(&self, writer: &mut LogWriter, length: usize) -> Result<()> {
+        let size = self.state.lock().sizing.dedicated(length);
+        let segment = self.make_segment(size, true)?;
         let mut state = self.state.lock();
-        let Some(first) = segment.claim(count) else { unreachable!("a new segment has all its chunks") };
+        let Some(first) = segment.claim(size.chunks) else { unreachable!("a new segment has all its chunks") };
         self.bytes.fetch_add(segment.claimed_bytes(), Ordering::Relaxed);
         state.dedicated.push(Arc::clone(&segment));
-        writer.enter(segment, first, count);
+        writer.enter(segment, first, size.chunks);
         Ok(())
-    }
-
-    fn chunks_ahead(&self) -> usize {
-        (AHEAD_BYTES / self.options.chunk_bytes).clamp(1, self.chunks)
     }
 
     pub(super) fn wake(&self, state: &mut MutexGuard<'_, State>, task: LogTask) {
@@ -130,7 +142,7 @@ impl Log {
         make_ready || finish
     }
 
-    /// Makes the next segment and its pages ready. After an error that does not poison the log (a full disk), writers
+    /// Makes the next segment ready, if one is wanted. After an error that does not poison the log (a full disk), writers
     /// that need the next segment get the error, too, until a later call succeeds. Before that, `make_room` is asked
     /// whether another try makes sense.
     pub fn make_ready(&self, sequencer: &Sequencer, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
@@ -138,24 +150,60 @@ impl Log {
         self.state.lock().due.make_ready = false;
         self.check()?;
         // Without a shadow the segment would be slow.
-        if self.shadows.are_used_up() && self.state.lock().next.is_none() {
+        if self.shadows.are_used_up() && self.state.lock().wants_next() {
             let sealing = self.sealing.lock();
             // A thread that sealed a segment meanwhile may have freed a shadow.
             if self.shadows.are_used_up() {
                 self.seal_retired(&sealing, sequencer)?;
             }
         }
-        let ready = self.make_next_ready(make_room);
-        self.populate();
-        ready
+        self.make_next_ready(make_room)
     }
 
-    /// Writes back records that are only in shared memory, and seals retired segments.
+    /// Writes back records that are only in shadows, and seals retired segments.
     pub fn finish(&self, sequencer: &Sequencer) -> Result<()> {
         self.state.lock().due.finish = false;
         self.check()?;
         self.write_back()?;
+        if sequencer.last_relaxed() > self.synced() {
+            self.check_writeback()?;
+        }
         self.seal_retired(&self.sealing.lock(), sequencer)
+    }
+
+    /// Makes the log small, after a while without writes: the next records go to a small segment, and no spare files and
+    /// no large shadows are kept. Segments that are not needed become `recyclable` once they are sealed. Returns whether
+    /// there was anything to do.
+    pub fn rest(&self, sequencer: &Sequencer) -> Result<bool> {
+        let _making = self.making.lock();
+        self.check()?;
+        let smallest = {
+            let mut state = self.state.lock();
+            state.sizing.note_rest();
+            let smallest = state.sizing.next(false);
+            if let Some(next) = state.next.take_if(|next| next.size() != smallest) {
+                next.retire();
+                state.retiring.push(next);
+            }
+            let is_small = state.current.size() == smallest || state.current.size().bytes() < smallest.bytes();
+            if is_small && state.retiring.is_empty() && state.free.is_empty() && self.shadows.has_no_idle() {
+                return Ok(false);
+            }
+            state.next_wanted = !is_small;
+            smallest
+        };
+        self.make_next_ready(&|_| false)?;
+        {
+            let mut state = self.state.lock();
+            if state.current.size().bytes() > smallest.bytes() && state.next.is_some() {
+                self.switch(&mut state)?;
+            }
+        }
+        let sealing = self.sealing.lock();
+        self.seal_retired_with(&sealing, sequencer, |segment| segment.release_shadow_and_trim(SequenceNumber::ZERO))?;
+        self.shadows.remove_idle();
+        self.drop_spares();
+        Ok(true)
     }
 
     /// Runs both kinds of work, where no caller can free space.
@@ -167,15 +215,19 @@ impl Log {
     }
 
     fn make_next_ready(&self, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
-        if self.state.lock().next.is_some() {
+        if !self.state.lock().wants_next() {
             return Ok(());
         }
-        let mut made = self.make_segment(self.chunks_of_next(), false);
+        let make = || {
+            let size = self.state.lock().sizing.next(self.scarce.load(Ordering::Relaxed));
+            self.make_segment(size, false)
+        };
+        let mut made = make();
         while let Err(error) = &made
             && error.is_disk_full()
             && make_room(error)
         {
-            made = self.make_segment(self.chunks_of_next(), false);
+            made = make();
         }
         let mut state = self.state.lock();
         let result = match made {
@@ -193,17 +245,6 @@ impl Log {
         result
     }
 
-    fn populate(&self) {
-        let (current, next) = {
-            let state = self.state.lock();
-            (Arc::clone(&state.current), state.next.clone())
-        };
-        let beyond = current.populate(self.chunks_ahead());
-        if let Some(next) = next {
-            next.populate_chunks(0, beyond.min(next.chunks()));
-        }
-    }
-
     /// So that the next sync, or the sealing, has less to write.
     fn write_back(&self) -> Result<()> {
         let current = Arc::clone(&self.state.lock().current);
@@ -214,7 +255,16 @@ impl Log {
     }
 
     /// Invariants 1 and 2.
-    fn seal_retired(&self, _sealing: &MutexGuard<'_, ()>, sequencer: &Sequencer) -> Result<()> {
+    fn seal_retired(&self, sealing: &MutexGuard<'_, ()>, sequencer: &Sequencer) -> Result<()> {
+        self.seal_retired_with(sealing, sequencer, Segment::release_shadow)
+    }
+
+    fn seal_retired_with(
+        &self,
+        _sealing: &MutexGuard<'_, ()>,
+        sequencer: &Sequencer,
+        release: fn(&Segment) -> Result<Option<Shadow>>,
+    ) -> Result<()> {
         let retiring = {
             let mut state = self.state.lock();
             let State { dedicated, retiring, .. } = &mut *state;
@@ -230,15 +280,15 @@ impl Log {
         sequencer.wait_for_announced();
         let last = sequencer.last();
         for segment in &retiring {
-            segment.set_last(last);
-            match segment.sync().and_then(|()| segment.release_shadow()) {
+            segment.set_last(if segment.claimed() == 0 { SequenceNumber::ZERO } else { last });
+            match segment.sync().and_then(|()| release(segment)) {
                 Ok(shadow) => shadow.into_iter().for_each(|shadow| self.shadows.give_back(shadow)),
                 Err(error) => {
                     self.poison(&error.to_string());
                     return Err(error);
                 }
             }
-            // Nothing reads it until it is recycled, and its pages would count against the memory budget.
+            // Nothing reads it until it is removed, and its pages would count against the memory budget.
             segment.release_pages();
         }
         let mut state = self.state.lock();
@@ -271,7 +321,7 @@ impl Log {
         }
         for segment in old {
             self.bytes.fetch_sub(segment.used, Ordering::Relaxed);
-            result = result.and(self.free_file(&segment.name, segment.number, segment.bytes, None));
+            result = result.and(self.free_file(&segment.name, segment.number, segment.bytes));
         }
         result
     }
@@ -302,7 +352,7 @@ impl Log {
                 let _ = if enough {
                     self.storage.remove(&segment.name)
                 } else {
-                    self.free_file(&segment.name, segment.number, segment.bytes, None)
+                    self.free_file(&segment.name, segment.number, segment.bytes)
                 };
             } else {
                 self.bytes.fetch_add(segment.used, Ordering::Relaxed);
@@ -312,18 +362,22 @@ impl Log {
     }
 
     fn free_segment(&self, segment: &Segment) -> Result<()> {
-        self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, segment.reuse())
+        if segment.is_reusable() {
+            self.free_file(&segment.name, segment.number, segment.size().bytes() as u64)
+        } else {
+            self.storage.remove(&segment.name)
+        }
     }
 
-    /// Keeps a file for reuse if it has the standard size, all files together stay within the budget, and the disk is
-    /// not full; otherwise removes it. The new name tells recovery that nothing in the file counts. Losing the file
-    /// does no harm.
-    fn free_file(&self, name: &str, number: FileNumber, bytes: u64, reuse: Option<Reuse>) -> Result<()> {
-        let standard = segment_file_bytes(self.chunks, self.options.chunk_bytes) as u64;
-        let files_max = (self.options.budget_bytes / standard).max(2) as usize;
-        let keep = bytes == standard && !self.scarce.load(Ordering::Relaxed) && {
+    /// Keeps a file for reuse if it has the length of the next segment, all files together stay within the budget, and
+    /// the disk is not full; otherwise removes it. The new name tells recovery that nothing in the file counts. Losing
+    /// the file does no harm.
+    fn free_file(&self, name: &str, number: FileNumber, bytes: u64) -> Result<()> {
+        let keep = !self.scarce.load(Ordering::Relaxed) && !self.halted.load(Ordering::Relaxed) && {
             let state = self.state.lock();
-            2 + state.retiring.len() + state.sealed.len() + state.free.len() < files_max
+            let files_max = (self.options.budget_bytes / bytes.max(1)).clamp(2, SPARE_FILES_MAX) as usize;
+            bytes == state.sizing.next(false).bytes() as u64
+                && 2 + state.retiring.len() + state.sealed.len() + state.free.len() < files_max
         };
         if !keep {
             return self.storage.remove(name);
@@ -332,7 +386,7 @@ impl Log {
         if free_name != name {
             self.storage.rename(name, &free_name)?;
         }
-        self.state.lock().free.push(FreeFile { name: free_name, reuse });
+        self.state.lock().free.push(FreeFile { name: free_name, bytes });
         Ok(())
     }
 }

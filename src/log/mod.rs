@@ -6,11 +6,11 @@
 //!
 //! - `writer`: the write path; no lock, and a system call only at the end of a chunk.
 //! - `segment`: a mapped file and the owners of its chunks.
-//! - `maintenance`: makes the next segment and its pages ready; seals retired segments; recycling.
-//! - `shadow`: segments in shared memory; `writeback` copies them to their files, `reader` reads them back.
-//! - `group_sync`: one `fdatasync` for many writers.
-//! - `files`: names, making and reusing files.
-//! - `making`: makes segments and names them in the manifest. `stopping`: what stops the log. `poison`: the mark of a
+//! - `maintenance`: makes the next segment ready; seals retired segments; recycling. `sizing`: how large segments are.
+//! - `shadow`: the newest part of the log, in files that are never synced; `writeback` copies it to the segments.
+//! - `group_sync`: one sync, or one write, for many writers; closing.
+//! - `files`: making and reusing files. `basics`: names, sizes, owners of chunks, groups of waiting threads.
+//! - `new_segment`: makes segments and names them in the manifest. `halt`: what stops the log. `poison`: the mark of a
 //!   failed sync.
 //! - `recovery`: reads the log back; needs no `Log`.
 //! - `salvage`: reads as much as possible, for `verify` and repair.
@@ -23,7 +23,7 @@
 //! 2. The order of locks is making, sealing, sync, state. No thread waits for the disk under the state lock.
 //! 3. `synced` and the marks only rise, and are written only after the sync has returned.
 
-mod chunk_owners;
+mod basics;
 mod files;
 mod group_sync;
 mod halt;
@@ -38,15 +38,15 @@ pub mod salvage;
 mod segment;
 mod settings;
 mod shadow;
+mod sizing;
 mod writer;
 
-pub use files::{POISON, Role, file_name, parse_file_name};
+pub use basics::names::{POISON, Role, file_name, parse_file_name};
 pub use log::Log;
 pub use log_task::LogTask;
 pub use poison::read_poison;
 pub use recovery::{Access, LogContents, Recovered, RecoveryInput, recover};
 pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment};
-pub use shadow::remove_all as remove_shadows;
 pub use writer::LogWriter;
 
 #[cfg(test)]

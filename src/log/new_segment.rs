@@ -1,48 +1,33 @@
 //! Makes the segments of the log and adds their names to the manifest. Not on the write path; one thread at a time.
 
+use super::basics::segment_size::SegmentSize;
 use super::files::{FreeFile, Plan, create_segment, name_segment, reuse_segment};
 use super::log::Log;
 use super::segment::Segment;
 use crate::util::Result;
-use crate::util::sync::Arc;
+use crate::util::sync::{Arc, Ordering};
 
 impl Log {
-    /// Makes the next segment, from a free file if there is one.
-    pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
-        // Files most of whose chunks idle writers own. Only their mapping is still needed.
-        let mut used_up = Vec::new();
-        let (free, mark) = {
+    /// Makes a segment, from a free file if there is one.
+    pub(super) fn make_segment(&self, size: SegmentSize, dedicated: bool) -> Result<Arc<Segment>> {
+        let (free, unfit, mark) = {
             let mut state = self.state.lock();
-            let mut free = None;
-            while !dedicated && free.is_none() {
-                let Some(file) = state.free.pop() else { break };
-                if file.reuse.as_ref().is_none_or(|(_, owners)| owners.leave_enough()) {
-                    free = Some(file);
-                } else {
-                    used_up.push(file);
-                }
-            }
-            (free, state.next_mark(self.synced()))
+            let fits = |file: &mut FreeFile| file.bytes == size.bytes() as u64;
+            let free = if dedicated { None } else { state.free.extract_if(.., fits).next() };
+            // Segments are of another size now.
+            let unfit = if dedicated || free.is_some() { Vec::new() } else { std::mem::take(&mut state.free) };
+            (free, unfit, state.next_mark(self.synced()))
         };
-        for file in used_up {
+        for file in unfit {
             // A file that cannot be removed now is found again at the next opening.
             let _ = self.storage.remove(&file.name);
         }
-        let chunk_bytes = self.options.chunk_bytes;
-        // A file that was used before has the standard length.
-        let chunks = if free.is_some() { self.chunks } else { chunks };
-        let shadow = if dedicated || chunks != self.chunks { None } else { self.shadows.take(&*self.storage) };
-        let plan = Plan {
-            identity: &self.identity,
-            chunks,
-            chunk_bytes,
-            dedicated,
-            mark: Some(mark),
-            shadow: shadow.as_ref(),
-        };
-        let made = self.make_named(free, plan);
+        // Where mappings are trusted, rare segments do without.
+        let without = self.shadows.are_mapped() && (dedicated || self.scarce.load(Ordering::Relaxed));
+        let shadow = if without { None } else { self.shadows.take(size) };
+        let plan = Plan { identity: &self.identity, size, dedicated, mark: Some(mark), shadow: shadow.as_ref() };
+        let made = self.make_named(free.as_ref(), plan);
         match (&made, shadow) {
-            (Ok(segment), Some(shadow)) if !segment.has_shadow() => self.shadows.give_back(shadow),
             // A segment that the manifest does not name may lack its shadow. After a failure of unknown effect, the
             // manifest may name it.
             (Err(_), Some(shadow)) if self.check().is_ok() => self.shadows.give_back(shadow),
@@ -51,7 +36,7 @@ impl Log {
         made
     }
 
-    fn make_named(&self, free: Option<FreeFile>, plan: Plan<'_>) -> Result<Arc<Segment>> {
+    fn make_named(&self, free: Option<&FreeFile>, plan: Plan<'_>) -> Result<Arc<Segment>> {
         let number = self.numbers.take();
         let segment = match free {
             Some(file) => reuse_segment(&*self.storage, file, number, plan)?,

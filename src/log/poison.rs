@@ -1,6 +1,6 @@
 //! The mark that a failed sync leaves, and the reason why a log takes no more writes. Any thread.
 
-use super::files::POISON;
+use super::basics::names::POISON;
 use crate::format::log_segment::{decode_poison, encode_poison};
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;

@@ -6,14 +6,15 @@
 //! 2. A record counts only if its header and body checksums are right and its body parses.
 //! 3. Memory is one window, enlarged for the largest record, whose length a checksum covers.
 
-use super::files::{Role, file_name, parse_file_name};
-use super::shadow::reader::{self, ShadowReader};
+use super::basics::names::{Role, file_name, parse_file_name};
+use super::shadow::source;
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, Operations, RecordHeader, Salt, record_length};
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::Path;
 
 /// Bytes read at once, except for larger records.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -31,8 +32,9 @@ pub struct FoundSegment {
     pub stated: Option<SegmentHeader>,
     /// Its newest mark, if there is such a header.
     pub mark: Option<Mark>,
-    path: PathBuf,
     file: Arc<dyn StorageFile>,
+    /// Its shadow, which may have more.
+    shadow: Option<Arc<dyn StorageFile>>,
 }
 
 /// A valid record.
@@ -45,6 +47,9 @@ pub struct FoundRecord<'a> {
     /// Its operations.
     pub operations: Operations<'a>,
 }
+
+/// Receives a valid record.
+pub type Visit<'a> = dyn FnMut(FoundRecord<'_>) -> Result<()> + 'a;
 
 /// All files with segments' names, by number.
 pub fn found_segments(storage: &dyn Storage) -> Result<Vec<FoundSegment>> {
@@ -69,21 +74,27 @@ impl FoundSegment {
         };
         let decoded = page.as_ref().map_err(Error::clone).and_then(|page| decoded_header(page, number, &path));
         let stated = decoded.as_ref().ok().copied();
-        let (mut mark, mut file) = (None, file);
-        if let (Some(header), Ok(page)) = (stated, page) {
+        let (mut mark, mut shadow) = (None, None);
+        if let (Some(header), Ok(page)) = (stated, page)
+            && let Some(page) = page.first_chunk()
+        {
             let salt = Salt::new(header.database, number);
-            mark = page.first_chunk().and_then(|page| Mark::newest(page, salt));
-            if let Some(shadow) = reader::find(storage, &header, &page)? {
-                let reader = ShadowReader::new(shadow, file, &page);
-                mark = Mark::newest(&*reader.page()?, salt).or(mark);
-                file = Arc::new(reader);
+            mark = Mark::newest(page, salt);
+            shadow = source::find(storage, &header)?;
+            // In another life the marks of a shadow do not count (`docs/recovery.md`, H2).
+            if let Some(shadow) = &shadow
+                && header.life.is_some()
+                && header.life == storage.life()
+                && let Some(page) = source::page_of(&**shadow, page)?
+            {
+                mark = [mark, Mark::newest(&page, salt)].into_iter().flatten().max_by_key(|mark| mark.counter);
             }
         }
         let header = decoded.and_then(|header| match header.segment_bytes {
             wanted if bytes < wanted => Err(Error::corruption(&path, bytes, "length of a log segment", wanted, bytes)),
             _ => Ok(header),
         });
-        Ok(Self { number, bytes, header, stated, mark, path, file })
+        Ok(Self { number, bytes, header, stated, mark, file, shadow })
     }
 
     /// Its name.
@@ -91,15 +102,33 @@ impl FoundSegment {
         file_name(self.number, Role::Segment)
     }
 
-    /// Calls `visit` for every valid record of the store `database`, in file order. Returns the damage: valid headers
-    /// with a bad body, and whatever else cannot be read.
-    pub fn records(
+    /// Calls `visit` for every valid record of the store `database`, in file order, first those of the file, then those
+    /// that only the shadow has. Returns the damage: valid headers with a bad body, and whatever else cannot be read.
+    pub fn records(&self, database: DatabaseId, visit: &mut Visit<'_>) -> Result<Vec<Error>> {
+        let mut seen = HashSet::new();
+        let mut damage = self.records_in(database, &*self.file, &mut |position, record| {
+            if self.shadow.is_some() {
+                seen.insert(position);
+            }
+            visit(record)
+        })?;
+        if let Some(shadow) = &self.shadow {
+            let found = self.records_in(database, &**shadow, &mut |position, record| {
+                if seen.contains(&position) { Ok(()) } else { visit(record) }
+            })?;
+            damage.extend(found);
+        }
+        Ok(damage)
+    }
+
+    fn records_in(
         &self,
         database: DatabaseId,
-        visit: &mut dyn FnMut(FoundRecord<'_>) -> Result<()>,
+        file: &dyn StorageFile,
+        visit: &mut dyn FnMut(u64, FoundRecord<'_>) -> Result<()>,
     ) -> Result<Vec<Error>> {
         let salt = Salt::new(database, self.number);
-        let mut window = Window::new(&*self.file, self.bytes);
+        let mut window = Window::new(file, self.bytes);
         let mut damage = Vec::new();
         let mut at = PAGE_BYTES as u64;
         while let Some((position, header)) = window.find_header(at, salt, &mut damage)? {
@@ -117,12 +146,12 @@ impl FoundSegment {
             });
             match record {
                 Some(record) => {
-                    visit(record)?;
+                    visit(position, record)?;
                     at = position + length;
                 }
                 None => {
                     let expected = format!("the body of number {}", header.number);
-                    damage.push(Error::corruption(&self.path, position, "log record", expected, "other bytes"));
+                    damage.push(Error::corruption(file.path(), position, "log record", expected, "other bytes"));
                 }
             }
         }

@@ -1,19 +1,21 @@
-//! A segment of the current log epoch: a mapped file of chunks, or its shadow in shared memory, and the owners of its
-//! chunks.
+//! A segment of the current log epoch: a file of chunks, the memory that writers store to (a shadow, or the file
+//! itself, mapped), and the owners of its chunks.
 //!
 //! Any thread. Invariants:
-//! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the file's `ChunkOwners`. The
-//!    owners belong to the file, not to one use of it: a writer that was idle while the file was recycled still owns
-//!    its chunk there, and the next use skips that chunk. So an idle thread pins a chunk but no segment, and a body
-//!    that a slow thread is still filling never overwrites another writer's sealed record.
+//! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the memory's `ChunkOwners`. The
+//!    owners belong to the memory, not to one use of it: a writer that was idle while a shadow went to another segment
+//!    still owns its chunk there, and the next use skips that chunk. So an idle thread pins a chunk but no segment, and
+//!    a body that a slow thread is still filling never overwrites another writer's sealed record. A file that is mapped
+//!    itself is never used again.
 //! 2. The header page is written by the thread that makes the segment, before any other thread sees it. After that only
 //!    marks are written there, under the log's state lock while the segment is current.
 //! 3. `retired` is set once, before the grace period after which the segment is sealed (`maintenance.rs`, invariant 1).
-//! 4. A chunk is handed out once per use of the file: `claim` advances `next_chunk` over it.
+//! 4. A chunk is handed out once per use of the memory: `claim` advances `next_chunk` over it.
 
-use super::chunk_owners::ChunkOwners;
+use super::basics::chunk_owners::ChunkOwners;
+use super::basics::segment_size::SegmentSize;
 use super::settings::LogIdentity;
-use super::shadow::copy::Shadow;
+use super::shadow::shadows::Shadow;
 use super::shadow::writeback::Writeback;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
@@ -23,9 +25,6 @@ use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use crossbeam_utils::CachePadded;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-
-/// What the file's next use takes over from this one.
-pub type Reuse = (Arc<dyn MappedFile>, Arc<ChunkOwners>);
 
 /// The mapped memory of a segment.
 #[derive(Debug)]
@@ -59,16 +58,15 @@ pub struct Segment {
     memory: Memory,
     place: Place,
     path: PathBuf,
-    chunk_bytes: usize,
-    chunks: usize,
+    size: SegmentSize,
     owners: Arc<ChunkOwners>,
     retired: AtomicBool,
     /// The writer of a dedicated segment is done with it.
     abandoned: AtomicBool,
+    /// Its file was cut off behind the last chunk in use.
+    trimmed: AtomicBool,
     /// Once sealed: no record in it has a greater number.
     last: AtomicU64,
-    /// Chunks made writable ahead since the last sync; a hint.
-    populated: AtomicUsize,
     /// `next_chunk` at the last sync or the last writeback of the shadow; a hint.
     claimed_at_sync: AtomicUsize,
     /// The failure of a sync. The system reports it only once, so a later successful sync must not be trusted.
@@ -85,11 +83,9 @@ pub struct SegmentParts {
     pub name: String,
     /// Full path, for messages.
     pub path: PathBuf,
-    /// The length of a chunk.
-    pub chunk_bytes: usize,
-    /// The number of chunks.
-    pub chunks: usize,
-    /// The owners of the mapping's chunks.
+    /// Its length.
+    pub size: SegmentSize,
+    /// The owners of the memory's chunks.
     pub owners: Arc<ChunkOwners>,
     /// See `Segment`.
     pub dedicated: bool,
@@ -107,7 +103,7 @@ impl Segment {
     }
 
     fn over(map: Arc<dyn MappedFile>, place: Place, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
-        let bytes = segment_file_bytes(parts.chunks, parts.chunk_bytes);
+        let bytes = parts.size.bytes();
         let (Some(pointer), true) = (NonNull::new(map.pointer()), map.length() >= bytes) else {
             return Err(Error::corruption(&parts.path, 0, "length of a log segment", bytes, map.length()));
         };
@@ -119,13 +115,12 @@ impl Segment {
             memory: Memory(pointer),
             place,
             path: parts.path,
-            chunk_bytes: parts.chunk_bytes,
-            chunks: parts.chunks,
+            size: parts.size,
             owners: parts.owners,
             retired: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
+            trimmed: AtomicBool::new(false),
             last: AtomicU64::new(u64::MAX),
-            populated: AtomicUsize::new(0),
             claimed_at_sync: AtomicUsize::new(0),
             failure: Mutex::new(None),
             next_chunk: CachePadded::new(AtomicUsize::new(0)),
@@ -146,6 +141,14 @@ impl Segment {
         }
     }
 
+    /// Makes the last mark visible to the next opening, after the shadow was released.
+    pub fn write_closing_mark(&self) -> Result<()> {
+        match &self.place {
+            Place::File(_) => Ok(()),
+            Place::Shadow(writeback) => writeback.write_closing_mark(),
+        }
+    }
+
     /// Notes that records are sealed up to a position in a chunk, or in a run of chunks that begins with it. Requires
     /// ownership.
     #[inline]
@@ -160,7 +163,7 @@ impl Segment {
         loop {
             let next = self.next_chunk.load(Ordering::Relaxed);
             let found = self.owners.free_run(next, count);
-            let used = found.map_or(self.chunks, |first| first + count);
+            let used = found.map_or(self.size.chunks, |first| first + count);
             if self.next_chunk.compare_exchange(next, used, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
@@ -173,6 +176,11 @@ impl Segment {
         }
     }
 
+    /// Whether so many chunks were handed out that the next segment should be made ready.
+    pub fn is_partly_used(&self) -> bool {
+        4 * self.claimed() >= self.size.chunks
+    }
+
     /// Whether no chunk was handed out yet, and idle writers leave no `count` adjacent chunks.
     pub fn never_fits(&self, count: usize) -> bool {
         self.claimed() == 0 && self.owners.free_run(0, count).is_none()
@@ -183,15 +191,23 @@ impl Segment {
         self.owners.release(first, count);
     }
 
+    /// Notes a failure of the shadow's writeback by the system, which fails every later sync.
+    pub fn check_writeback(&self) -> Result<()> {
+        match &self.place {
+            Place::File(_) => Ok(()),
+            Place::Shadow(writeback) => self.fail_permanently(|| writeback.check()),
+        }
+    }
+
     /// Where a chunk starts in the file.
     pub fn chunk_position(&self, chunk: usize) -> usize {
-        PAGE_BYTES + chunk * self.chunk_bytes
+        PAGE_BYTES + chunk * self.size.chunk_bytes
     }
 
     /// The memory of `length` bytes at `position`. Only the owner of the chunk may write there (invariant 1).
     #[inline]
     pub fn memory_at(&self, position: usize, length: usize) -> *mut u8 {
-        debug_assert!(position >= PAGE_BYTES && position + length <= self.chunk_position(self.chunks));
+        debug_assert!(position >= PAGE_BYTES && position + length <= self.chunk_position(self.size.chunks));
         // SAFETY: within the mapping, since writers stay within the chunks that they own.
         unsafe { self.memory.0.as_ptr().add(position) }
     }
@@ -228,24 +244,19 @@ impl Segment {
         SequenceNumber(self.last.load(Ordering::Acquire))
     }
 
-    /// The number of its chunks.
-    pub fn chunks(&self) -> usize {
-        self.chunks
+    /// Its length.
+    pub fn size(&self) -> SegmentSize {
+        self.size
     }
 
     /// Chunks handed out so far.
     pub fn claimed(&self) -> usize {
-        self.next_chunk.load(Ordering::Relaxed).min(self.chunks)
+        self.next_chunk.load(Ordering::Relaxed).min(self.size.chunks)
     }
 
     /// Bytes of the chunks handed out so far.
     pub fn claimed_bytes(&self) -> u64 {
-        (self.claimed() * self.chunk_bytes) as u64
-    }
-
-    /// Bytes of the file.
-    pub fn file_bytes(&self) -> usize {
-        segment_file_bytes(self.chunks, self.chunk_bytes)
+        (self.claimed() * self.size.chunk_bytes) as u64
     }
 
     /// Drops the segment's pages from memory. Those of a shadow stay for the next segment.
@@ -266,7 +277,7 @@ impl Segment {
     /// Whether so much is only in a shadow (half of the segment) that it should be written back before the next sync.
     pub fn wants_writeback(&self) -> bool {
         let before = self.claimed_at_sync.load(Ordering::Relaxed);
-        self.has_shadow() && 2 * self.claimed().saturating_sub(before) >= self.chunks
+        self.has_shadow() && 2 * self.claimed().saturating_sub(before) >= self.size.chunks
     }
 
     /// Writes a shadow back; the next sync makes it durable. A failure fails that sync, too.
@@ -277,6 +288,12 @@ impl Segment {
         }
     }
 
+    /// Whether its file may become another segment: all of it is there, and no slow thread may still write to a mapping
+    /// of it.
+    pub fn is_reusable(&self) -> bool {
+        self.has_shadow() && !self.trimmed.load(Ordering::Relaxed)
+    }
+
     /// Whether it has a shadow, or had one.
     pub fn has_shadow(&self) -> bool {
         matches!(self.place, Place::Shadow(_))
@@ -284,10 +301,23 @@ impl Segment {
 
     /// Releases the shadow, if there is one. Requires that the segment was synced after its last record was sealed.
     pub fn release_shadow(&self) -> Result<Option<Shadow>> {
+        self.finish(|writeback| writeback.finish())
+    }
+
+    /// The same, and the file then ends behind the last chunk in use, or behind the first one if all of its numbers are
+    /// `<= incorporated`.
+    pub fn release_shadow_and_trim(&self, incorporated: SequenceNumber) -> Result<Option<Shadow>> {
+        let chunks = if self.last() <= incorporated { 1 } else { self.claimed().max(1) };
+        let used = SegmentSize { chunks, ..self.size };
+        self.trimmed.store(true, Ordering::Relaxed);
+        self.finish(|writeback| writeback.finish_and_trim(used))
+    }
+
+    fn finish(&self, act: impl FnOnce(&Writeback) -> Result<Option<Shadow>>) -> Result<Option<Shadow>> {
         let mut shadow = None;
         if let Place::Shadow(writeback) = &self.place {
             self.fail_permanently(|| {
-                shadow = writeback.finish()?;
+                shadow = act(writeback)?;
                 Ok(())
             })?;
         }
@@ -299,70 +329,19 @@ impl Segment {
         if let Some(error) = &*failure {
             return Err(error.clone());
         }
-        // The kernel write-protects every page that it writes back, also pages that were made ready ahead.
         self.claimed_at_sync.store(self.claimed(), Ordering::Relaxed);
-        self.populated.store(0, Ordering::Relaxed);
         act().map_err(|error| {
             let error = match error {
                 // The mapping may be older than the file's present name.
                 Error::Io { operation, source, .. } => Error::Io { operation, path: self.path.clone(), source },
                 other => other,
             };
+            // The file has its blocks, so this is no full disk that passes.
+            let error = if error.is_disk_full() { Error::ReadOnly { reason: error.to_string() } } else { error };
             *failure = Some(error.clone());
             error
         })
     }
-
-    /// How many chunks to keep writable ahead: as many as were handed out since the last sync, up to `most`. In a store
-    /// that syncs every write, the pages ahead must not be written again and again.
-    fn ahead(&self, most: usize) -> usize {
-        self.claimed().saturating_sub(self.claimed_at_sync.load(Ordering::Relaxed)).min(most)
-    }
-
-    /// Whether fewer than half of the chunks that should be writable ahead are.
-    pub fn wants_pages(&self, most: usize) -> bool {
-        let claimed = self.claimed();
-        if self.has_shadow() {
-            return false;
-        }
-        let ready = self.populated.load(Ordering::Relaxed).saturating_sub(claimed);
-        claimed < self.chunks && 2 * ready < self.ahead(most)
-    }
-
-    /// Makes pages writable ahead of the chunks handed out. Returns how many chunks of the next segment should be made
-    /// writable.
-    pub fn populate(&self, most: usize) -> usize {
-        let claimed = self.claimed();
-        let ahead = self.ahead(most);
-        let until = (claimed + ahead).min(self.chunks);
-        self.populate_chunks(claimed, until);
-        claimed + ahead - until
-    }
-
-    /// Makes the pages of some chunks writable ahead.
-    pub fn populate_chunks(&self, from: usize, until: usize) {
-        let from = from.max(self.populated.load(Ordering::Relaxed));
-        if from < until && until <= self.chunks {
-            // A shadow's pages are present from the start.
-            if let Place::File(map) = &self.place {
-                map.prepare(self.chunk_position(from), (until - from) * self.chunk_bytes);
-            }
-            self.populated.store(until, Ordering::Relaxed);
-        }
-    }
-
-    /// What the file's next use needs; nothing if it was not mapped.
-    pub fn reuse(&self) -> Option<Reuse> {
-        match &self.place {
-            Place::File(map) => Some((Arc::clone(map), Arc::clone(&self.owners))),
-            Place::Shadow(_) => None,
-        }
-    }
-}
-
-/// Bytes of a file with this many chunks.
-pub fn segment_file_bytes(chunks: usize, chunk_bytes: usize) -> usize {
-    PAGE_BYTES + chunks * chunk_bytes
 }
 
 /// The header page of a segment.

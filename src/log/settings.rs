@@ -1,15 +1,15 @@
 //! What a log needs when it starts: sizes, identity, and how it names its segments in the manifest.
 
-use crate::io::{Life, SharedMemory, Storage};
+use crate::io::{Clock, Life, Storage};
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, FileNumber, FileNumbers, Result, SequenceNumber};
 
 /// Sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// Bytes of chunks in a segment; rounded down to whole chunks.
+    /// Most bytes of chunks in a segment; rounded down to whole chunks. The first segments are smaller.
     pub segment_bytes: usize,
-    /// Bytes of a chunk, which a thread takes at once; a multiple of `IO_ALIGNMENT`.
+    /// Most bytes of a chunk, which a thread takes at once; a multiple of `IO_ALIGNMENT`.
     pub chunk_bytes: usize,
     /// When the live log exceeds this many bytes, `over_budget` asks for a switch of the memory generation. Free files
     /// are kept within it.
@@ -24,9 +24,9 @@ pub struct LogOptions {
 pub struct LogResources {
     /// The store's directory.
     pub storage: Arc<dyn Storage>,
-    /// Shared memory for shadows; `None` to write to the mapped files.
-    pub memory: Option<Arc<dyn SharedMemory>>,
-    /// Assigns the numbers of segments.
+    /// Tells how fast segments fill.
+    pub clock: Arc<dyn Clock>,
+    /// Assigns the numbers of segments and shadows.
     pub numbers: Arc<FileNumbers>,
     /// Names segments in the manifest.
     pub name_segment: NameSegment,

@@ -172,6 +172,11 @@ impl Error {
         }
     }
 
+    /// Whether a file does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Turns the error of a missing file into a corruption: a file that the store needs is lost.
     #[must_use]
     pub fn of_missing_file(self) -> Self {

@@ -116,8 +116,16 @@ mod chosen {
         NewestGenerationTaken,
         /// Promise 4: a write returns before its record is sealed; the thread's next write seals it (W2).
         AcknowledgedBeforeSealed,
-        /// Promise 4: recovery does not read the log's shadow segments in shared memory (H2).
+        /// Promise 4: recovery does not read shadows (H2).
         ShadowIgnored,
+        /// Promise 4: recovery counts what only a shadow has, and does not copy it to the segment (H3).
+        ShadowNotCopied,
+        /// Promise 4: where mappings are not trusted, a write returns before the kernel has its record.
+        ReturnedBeforeWritten,
+        /// Promise 5: the marks of a shadow count in every life (H2).
+        ShadowMarksTrusted,
+        /// Promise 5: writeback does not ask whether the system failed to write a shadow back (H6).
+        WritebackErrorIgnored,
         /// Promise 5: a sync does not sync the log's segments (D4).
         SyncWithoutLog,
         /// Promise 5: branch files become durable ahead of the log (D1).

@@ -2,7 +2,7 @@
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
 use crate::striped::{Increments, Striped};
-use alluvium::{Change, Db, Durability, LogMemory, MemoryComponent, Options, WriteBatch, WriteOptions};
+use alluvium::{Change, Db, Durability, MemoryComponent, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 
 /// Opens Alluvium stores.
@@ -64,21 +64,8 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
-    let log_memory = match options.shared_log {
-        None => LogMemory::default(),
-        Some(false) => LogMemory::File,
-        Some(true) => LogMemory::SharedMemory,
-    };
     let maplets = !options.plain_filters;
-    let options = Options {
-        memory_budget,
-        write_buffer,
-        durability,
-        memory_component,
-        log_memory,
-        maplets,
-        ..Options::default()
-    };
+    let options = Options { memory_budget, write_buffer, durability, memory_component, maplets, ..Options::default() };
     Ok(Store { db: Db::open(directory, options)? })
 }
 

@@ -38,9 +38,6 @@ pub struct EngineOptions {
     pub write_buffer: Option<u64>,
     /// Whether every write is synced.
     pub sync: bool,
-    /// Whether the log goes to shared memory first, if the engine has that choice; `None` for its default.
-    #[serde(default)]
-    pub shared_log: Option<bool>,
     /// Use a filter for each file, if the engine has something better by default.
     #[serde(default)]
     pub plain_filters: bool,

@@ -51,10 +51,7 @@ pub struct Common {
     /// Sync every write to disk, instead of once at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
-    /// Where the log keeps recent writes [default: auto]
-    #[arg(long, value_name = "PLACE", global = true, help_heading = "Common options")]
-    pub log_memory: Option<LogPlace>,
-    /// Recover as after a power loss: discard writes that only a lost shared-memory segment held
+    /// Recover as after a power loss: open although the newest part of the log (*.shadow) is lost
     #[arg(long, global = true, help_heading = "Common options")]
     pub force_cut: bool,
     /// Print results as JSON
@@ -63,17 +60,6 @@ pub struct Common {
     /// Read and print keys and values in hexadecimal
     #[arg(long, global = true, help_heading = "Common options")]
     pub hex: bool,
-}
-
-/// Where the log keeps recent writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogPlace {
-    /// Shared memory if it is certain to outlive the process, otherwise memory-mapped log files
-    Auto,
-    /// Memory-mapped log files
-    File,
-    /// Shared memory (/dev/shm); the caller guarantees that it outlives the process
-    Shared,
 }
 
 /// The commands.

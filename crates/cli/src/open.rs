@@ -1,9 +1,9 @@
 //! Opens a store as the common arguments say.
 
-use crate::arguments::{Common, LogPlace};
+use crate::arguments::Common;
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, Durability, LogMemory, Options, ReadOnlyDb};
+use alluvium::{Db, Durability, Options, ReadOnlyDb};
 use std::path::Path;
 
 impl Common {
@@ -56,26 +56,7 @@ impl Common {
             durability,
             create_if_missing,
             force_cut: self.force_cut,
-            log_memory: self.log_memory(),
             ..Options::default()
-        }
-    }
-
-    /// Where the log keeps recent writes.
-    pub fn log_memory(&self) -> LogMemory {
-        match self.log_memory {
-            None => LogMemory::default(),
-            Some(LogPlace::Auto) => LogMemory::Auto,
-            Some(LogPlace::File) => LogMemory::File,
-            Some(LogPlace::Shared) => LogMemory::SharedMemory,
-        }
-    }
-
-    /// The same for benchmarks of any engine: whether the log uses shared memory, if that was specified.
-    pub fn shared_log(&self) -> Option<bool> {
-        match self.log_memory? {
-            LogPlace::Auto => None,
-            place => Some(place == LogPlace::Shared),
         }
     }
 

@@ -14,8 +14,8 @@ macro_rules! fields {
 pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     fields!(result, stats,
-        last_number synced_number incorporated_number branch_files branch_bytes value_files log_bytes log_memory_bytes
-        log_memory_refused memory_entries memory_bytes generations cache_bytes cache_hits cache_misses items item_hits
+        last_number synced_number incorporated_number branch_files branch_bytes value_files log_bytes log_shadow_bytes
+        log_shadows_refused log_discarded_writes memory_entries memory_bytes generations cache_bytes cache_hits cache_misses items item_hits
         memory_budget snapshots writes user_bytes logged_bytes incorporated_bytes compacted_bytes scan_compacted_bytes
         incorporations jobs splits joins live_rewrites reused_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
         garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates

@@ -10,6 +10,7 @@ use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
 use crate::engine::state::budget::Budget;
 use crate::engine::state::health::Health;
+use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
 use crate::engine::statistics::live_stats::Publisher;
 use crate::engine::tree_publisher::TreePublisher;
@@ -32,5 +33,6 @@ pub(crate) struct Background {
     pub(crate) statistics: Arc<Statistics>,
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
+    pub(crate) quiet: Quiet,
     pub(crate) budget: Budget,
 }

@@ -83,6 +83,7 @@ impl Background {
                 continue;
             }
             self.publish_stats(false);
+            self.rest_log_when_quiet();
             self.arbiter.rebalance_when_due();
             // Memory grows while nothing else wakes a worker.
             if self.space.wants_ballast() {

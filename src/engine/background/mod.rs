@@ -5,6 +5,7 @@ pub(crate) mod background;
 pub(crate) mod compaction;
 pub(crate) mod idle;
 pub(crate) mod incorporation;
+pub(crate) mod log_rest;
 pub(crate) mod log_threads;
 pub(crate) mod priorities;
 pub(crate) mod task_control;

@@ -221,7 +221,7 @@ impl Background {
             let mut state = self.scheduler.state.lock();
             if state.stopped { None } else { self.begin_next(&mut state, WorkerRole::All) }
         };
-        let Some(task) = task else { return false };
+        let Some(task) = task else { return self.rest_log_when_quiet() };
         let kind = task.kind();
         let done = self.perform(task);
         self.finish_task(kind, done);

@@ -40,6 +40,8 @@ pub(crate) enum StoreFile {
     Log(FileNumber),
     /// An unused log file: recycled, or not finished.
     SpareLog(FileNumber),
+    /// The newest part of the log.
+    Shadow(FileNumber),
     Branch(FileNumber),
     Maplet(FileNumber),
     Value(FileNumber),
@@ -72,6 +74,7 @@ impl StoreFile {
             return Some(match role {
                 Role::Segment => Self::Log(number),
                 Role::Free | Role::New => Self::SpareLog(number),
+                Role::Shadow => Self::Shadow(number),
             });
         }
         if let Some(number) = crate::branch::parse_file_name(name) {
@@ -92,7 +95,7 @@ impl StoreFile {
     pub(crate) fn number(self) -> Option<FileNumber> {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
-            Self::RepairMark(number) | Self::Maplet(number) => Some(number),
+            Self::RepairMark(number) | Self::Maplet(number) | Self::Shadow(number) => Some(number),
             Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
             Self::Stats | Self::Guard | Self::Comparator => None,

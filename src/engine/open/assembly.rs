@@ -13,6 +13,7 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
 use crate::engine::state::health::Health;
+use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
 use crate::engine::statistics::live_stats::Publisher;
 use crate::engine::tree_publisher::{Edits, TreePublisher};
@@ -89,6 +90,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         publisher,
         statistics,
         live_stats: Publisher::default(),
+        quiet: Quiet::default(),
         budget: config.budget,
     });
     let runner: Arc<dyn RunNext> = background.clone();

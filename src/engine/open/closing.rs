@@ -47,11 +47,16 @@ impl Engine {
 
     /// Ends the log epoch. Background work that still needs the log gives up.
     pub(in crate::engine) fn close_log(&self) -> Result<()> {
-        if self.health.check().is_ok() { self.background.log.log.close(&self.read.sequencer) } else { Ok(()) }
+        if self.health.check().is_ok() {
+            self.background.log.log.close(&self.read.sequencer, self.background.generations.incorporated())
+        } else {
+            Ok(())
+        }
     }
 
+    /// Leaves no more of the log than what the next opening needs.
     fn note_log_end(&self) -> Result<()> {
-        if self.health.check().is_ok() { self.background.publisher.note_log_end() } else { Ok(()) }
+        if self.health.check().is_ok() { self.background.trim_log().map(drop) } else { Ok(()) }
     }
 
     /// The rest of closing, when no thread runs any more.

@@ -15,7 +15,6 @@ pub(crate) fn destroy(storage: &dyn Storage) -> Result<()> {
         return Err(no_store("the directory is empty"));
     }
     let locks = locks::for_destroying(storage)?;
-    crate::log::remove_shadows(storage);
     let mut names = storage.list()?;
     // The manifest is removed last, so that a store that was destroyed in part can be destroyed again. The file that
     // names the comparator is removed after the data in its order.

@@ -16,10 +16,10 @@ use crate::engine::state::snapshot_registry::SnapshotRegistry;
 use crate::engine::state::value_file_refs::ValueFileRefs;
 use crate::engine::state::view::ViewCell;
 use crate::engine::tree_publisher::Edits;
-use crate::engine::types::options::{COMPARATOR, LogMemory, Options};
+use crate::engine::types::options::COMPARATOR;
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
-use crate::io::{SharedMemory, Storage};
-use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, LogResources};
+use crate::io::Storage;
+use crate::log::{Access, Log, LogContents, LogIdentity, LogOptions, LogResources};
 use crate::manifest::{Manifest, ManifestState};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
@@ -105,17 +105,20 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let needed: HashSet<FileNumber> = needed.chain(recovered.contents.value_files().iter().copied()).collect();
     remove_strays(&**storage, &state, &readers.value_file_refs, |file| needed.contains(&file))?;
 
-    // The content of the shadow segments is durable in the segments, and the edit says which records count.
-    log::remove_shadows(&**storage);
-
     // Step 6.
     let database = state.identity.database;
-    let identity = LogIdentity { database, epoch, life: storage.life(), first: recovered.next_number };
-    let memory = log_memory(&**storage, options, &identity);
+    // A log that is written, not mapped, follows the power-loss rule in every life (H7).
+    let life = storage.life().filter(|_| storage.maps_safely());
+    let identity = LogIdentity { database, epoch, life, first: recovered.next_number };
     let log_options = log_options(host, space);
     let edits = Arc::new(Mutex::new(Edits::new(manifest)));
     let name_segment = Edits::name_segment(&edits);
-    let resources = LogResources { storage: Arc::clone(storage), memory, numbers: Arc::clone(&numbers), name_segment };
+    let resources = LogResources {
+        storage: Arc::clone(storage),
+        clock: Arc::clone(clock),
+        numbers: Arc::clone(&numbers),
+        name_segment,
+    };
     let log = Log::create(resources, identity, log_options)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
@@ -130,7 +133,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let opened = OpenedStore {
         read: Arc::new(readers.into_read_path(Arc::clone(storage), snapshots, last, view, operator)),
         disk: Arc::new(disk),
-        log: OpenedLog { log, epoch, start: recovered.next_number },
+        log: OpenedLog { log, epoch, start: recovered.next_number, discarded: recovered.discarded },
         edits,
         numbers,
         incorporated: state.incorporated,
@@ -147,16 +150,6 @@ fn log_options(host: &Host, space: LogSpace) -> LogOptions {
         budget_bytes: budget.log,
         deterministic: host.scheduler.driver() == Driver::Deterministic,
         scarce: space == LogSpace::Scarce,
-    }
-}
-
-/// The shared memory for shadow segments. None if the life is unknown, because a lost shadow could not be noticed then.
-fn log_memory(storage: &dyn Storage, options: &Options, identity: &LogIdentity) -> Option<Arc<dyn SharedMemory>> {
-    identity.life?;
-    match options.log_memory {
-        LogMemory::File => None,
-        LogMemory::SharedMemory => storage.shared_memory(),
-        LogMemory::Auto => storage.shared_memory().filter(|memory| memory.outlives_process()),
     }
 }
 
@@ -204,6 +197,8 @@ fn remove_strays(
         let Some(file) = StoreFile::parse(&name) else { continue };
         let stray = match file {
             StoreFile::Branch(file) => alone.is_some() && !state.branches.contains_key(&file),
+            // What only shadows had is durable in the segments, and the edit says which records count.
+            StoreFile::Shadow(_) => true,
             // A maplet has no data that its branches do not have.
             StoreFile::Maplet(file) => alone.is_some() && !state.maplets.contains_key(&file),
             StoreFile::Value(file) => alone.is_some() && !values.contains(file) && !log_needs(file),

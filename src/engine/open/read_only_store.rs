@@ -32,7 +32,8 @@ pub(crate) struct ReadOnlyStore {
     pub(crate) incorporated: SequenceNumber,
     pub(crate) synced: SequenceNumber,
     pub(crate) log_bytes: u64,
-    pub(crate) log_memory_bytes: u64,
+    pub(crate) log_shadow_bytes: u64,
+    pub(crate) log_discarded_writes: u64,
     /// Keeps the writer from removing files.
     _files: Option<Guard>,
 }
@@ -83,17 +84,28 @@ struct Loaded {
     incorporated: SequenceNumber,
     synced: SequenceNumber,
     log_bytes: u64,
-    log_memory_bytes: u64,
+    log_shadow_bytes: u64,
+    log_discarded_writes: u64,
     memory_budget: u64,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
-        let Self { readers, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
+        let Self { readers, view, last, incorporated, synced, log_bytes, memory_budget, .. } = self;
+        let (log_shadow_bytes, log_discarded_writes) = (self.log_shadow_bytes, self.log_discarded_writes);
         // No versions are dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
         let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, None));
-        ReadOnlyStore { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
+        ReadOnlyStore {
+            read,
+            memory_budget,
+            incorporated,
+            synced,
+            log_bytes,
+            log_shadow_bytes,
+            log_discarded_writes,
+            _files: files,
+        }
     }
 }
 
@@ -130,7 +142,8 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         // Numbers after the cut are not visible.
         synced: recovered.synced.min(last),
         log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
-        log_memory_bytes: recovered.memory_bytes,
+        log_shadow_bytes: recovered.shadow_bytes,
+        log_discarded_writes: recovered.discarded,
         memory_budget: budget.total,
     })
 }

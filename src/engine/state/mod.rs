@@ -5,6 +5,7 @@ pub(crate) mod delays;
 pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod latches;
+pub(crate) mod quiet;
 pub(crate) mod shared_snapshot;
 pub(crate) mod snapshot_registry;
 pub(crate) mod value_file_refs;

@@ -141,7 +141,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 43] {
+fn counters(stats: &mut Stats) -> [&mut u64; 44] {
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -150,8 +150,9 @@ fn counters(stats: &mut Stats) -> [&mut u64; 43] {
         &mut stats.branch_bytes,
         &mut stats.value_files,
         &mut stats.log_bytes,
-        &mut stats.log_memory_bytes,
-        &mut stats.log_memory_refused,
+        &mut stats.log_shadow_bytes,
+        &mut stats.log_shadows_refused,
+        &mut stats.log_discarded_writes,
         &mut stats.memory_entries,
         &mut stats.memory_bytes,
         &mut stats.generations,

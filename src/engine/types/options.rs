@@ -23,24 +23,6 @@ pub enum Durability {
     Unlogged,
 }
 
-/// Where the log is buffered before it reaches the disk. All variants give the same durability.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogMemory {
-    /// In the mapped log files. Each page faults again after the kernel has written it back.
-    File,
-    /// In shared memory if it is certain to outlive the process (on Linux: as root and outside of a container),
-    /// otherwise in the mapped log files. As with `SharedMemory`, a copy of the directory of a killed store opens only
-    /// with `Options::force_cut`.
-    #[default]
-    Auto,
-    /// In shared memory (`/dev/shm`), which each sync copies to the log files. This is the fastest variant. The caller
-    /// must ensure that the shared memory outlives the process. It does not in a container with its own `/dev/shm`, or
-    /// if the user's files there are removed at logout. After a kill the store opens only on the machine with that
-    /// memory, or with `Options::force_cut`. If there is no shared memory or it is full, the log files are used; see
-    /// `Stats::log_memory_bytes` and `Stats::log_memory_refused`.
-    SharedMemory,
-}
-
 /// Options of a store. Every field has a default that suits laptops and servers.
 ///
 /// ```
@@ -84,11 +66,9 @@ pub struct Options {
     /// filter for each file. Without maplets a store is a few percent smaller and bulk loads write a little less, but
     /// gets of absent keys take two to five times as long.
     pub maplets: bool,
-    /// Recovers as after a power loss, even if the log was written since the last boot, or its shared memory is
-    /// missing. Buffered writes since the last sync may be lost.
+    /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
+    /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
     pub force_cut: bool,
-    /// Where the log is buffered.
-    pub log_memory: LogMemory,
 }
 
 impl Default for Options {
@@ -106,7 +86,6 @@ impl Default for Options {
             memory_component: MemoryComponent::TwoLevel,
             maplets: true,
             force_cut: false,
-            log_memory: LogMemory::Auto,
         }
     }
 }

@@ -153,10 +153,14 @@ pub struct Stats {
     pub value_files: u64,
     /// Size of the log segments on disk in bytes.
     pub log_bytes: u64,
-    /// Shared memory that buffers the log, in bytes; 0 if the log is written to its files directly (`LogMemory`).
-    pub log_memory_bytes: u64,
-    /// Log segments that found no space in shared memory and were written to their files directly.
-    pub log_memory_refused: u64,
+    /// Size of the shadows, the newest part of the log, in bytes.
+    pub log_shadow_bytes: u64,
+    /// Log segments that got no shadow, for lack of space or because idle writers own most of every shadow, and were
+    /// mapped themselves.
+    pub log_shadows_refused: u64,
+    /// Writes that opening found behind the first gap in the log and discarded, after a power loss, in a copy, or with
+    /// `Options::force_cut`.
+    pub log_discarded_writes: u64,
     /// Entries in memory that are not in branch files yet.
     pub memory_entries: u64,
     /// Memory of the Memtables in bytes.
@@ -291,8 +295,8 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "log memory   {} bytes shared, no space for {} segments",
-            self.log_memory_bytes, self.log_memory_refused
+            "log shadows  {} bytes, none for {} segments; opening discarded {} writes behind the first gap",
+            self.log_shadow_bytes, self.log_shadows_refused, self.log_discarded_writes
         )?;
         writeln!(
             f,

@@ -218,8 +218,10 @@ impl WritePath {
         let counters = &thread.counters;
         WriteCounters::add(&counters.writes, write.entries.len() as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
-        if write.durability == Durability::Sync {
-            self.log.sync_through(number)?;
+        match write.durability {
+            Durability::Buffered => self.log.write_through(number)?,
+            Durability::Sync => self.log.sync_through(number)?,
+            Durability::Unlogged => {}
         }
         Ok(WriteOutcome::Written(number))
     }

@@ -100,6 +100,21 @@ impl MappedFile for PosixMap {
         let _ = self.advise(0, self.length, libc::MADV_DONTNEED);
     }
 
+    fn check_writeback(&self) -> Result<()> {
+        // Waiting for writeback of a range without pages waits for nothing, and returns the error that the kernel has
+        // noted for the file since this descriptor was opened or asked last.
+        let end = self.length as libc::off64_t;
+        // SAFETY: a plain call on a descriptor that `file` keeps open.
+        let failed = unsafe { libc::sync_file_range(self.file.as_raw_fd(), end, 1, libc::SYNC_FILE_RANGE_WAIT_BEFORE) };
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if failed == 0 => Ok(()),
+            // A kernel without the call (or a filter of system calls) reports errors at the next sync of the segment.
+            Some(libc::ENOSYS | libc::EPERM | libc::ESPIPE) => Ok(()),
+            _ => Err(Error::io("write back", &self.path, error)),
+        }
+    }
+
     fn sync(&self) -> Result<()> {
         // `fdatasync` also writes pages that were dirtied through mappings, so `msync` would add nothing.
         self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))

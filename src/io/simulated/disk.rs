@@ -16,7 +16,6 @@ use super::mapping::MapMemory;
 use super::operation::Operation;
 use super::pages::{PAGE, SECTOR};
 use super::random::Random;
-use super::shared_pieces::Pieces;
 use crate::io::{Life, LockMode, LockPart};
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
@@ -36,16 +35,16 @@ struct HeldLock {
 pub(super) struct Disk {
     names: Arc<Directory>,
     files: BTreeMap<FileId, Arc<File>>,
-    /// The machine's shared memory.
-    pub(super) pieces: Pieces,
     next_file: u64,
     opened: BTreeMap<FileId, Opened>,
     locks: BTreeMap<u64, HeldLock>,
     next_ticket: u64,
     process: u64,
     boot: u64,
-    mount: u64,
+    /// The instance of the file system: each mount is another one.
+    instance: u64,
     pub(super) life_known: bool,
+    pub(super) maps_safely: bool,
     pub(super) capacity: Option<u64>,
     pub(super) faults: Faults,
     time: Duration,
@@ -99,15 +98,15 @@ impl Disk {
         Self {
             names: Arc::new(Directory::new()),
             files: BTreeMap::new(),
-            pieces: Pieces::default(),
             next_file: 1,
             opened: BTreeMap::new(),
             locks: BTreeMap::new(),
             next_ticket: 1,
             process: 1,
             boot: 1,
-            mount: 1,
+            instance: 1,
             life_known: true,
+            maps_safely: true,
             capacity: None,
             faults: Faults::default(),
             time: Duration::ZERO,
@@ -266,23 +265,6 @@ impl Disk {
         Ok(id)
     }
 
-    /// A new piece of shared memory. Requires that there is none of this number.
-    pub(super) fn create_piece(&mut self, piece: u64, length: usize) -> FileId {
-        let id = FileId(self.next_file);
-        self.next_file += 1;
-        self.files.insert(id, Arc::default());
-        self.pieces.files.insert(piece, id);
-        self.file_mut(id).set_length(length);
-        id
-    }
-
-    pub(super) fn remove_piece(&mut self, piece: u64) -> Option<FileId> {
-        self.note_change();
-        let removed = self.pieces.files.remove(&piece);
-        self.collect();
-        removed
-    }
-
     /// Keeps the file even if no name leads to it, until dropped.
     pub(super) fn hold(&mut self, id: FileId) -> Arc<()> {
         Arc::clone(&self.opened.entry(id).or_default().hold)
@@ -296,7 +278,7 @@ impl Disk {
             return Err(Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
         }
         // A real disk would kill the process at the first store that finds no space. Report that now.
-        if self.capacity.is_some() && !self.pieces.holds(id) && self.file_mut(id).take_pages(0..length, room) < length {
+        if self.capacity.is_some() && self.file_mut(id).take_pages(0..length, room) < length {
             return Err(ErrorKind::StorageFull.into());
         }
         match self.map_of(id) {
@@ -501,7 +483,7 @@ impl Disk {
         let named: Vec<FileId> = self.names.current.values().copied().collect();
         self.files
             .iter()
-            .filter(|(id, _)| !self.pieces.holds(**id) && (is_held(&self.opened, **id) || named.contains(id)))
+            .filter(|(id, _)| is_held(&self.opened, **id) || named.contains(id))
             .map(|(_, file)| file.used())
             .sum()
     }
@@ -519,8 +501,8 @@ impl Disk {
     /// Forgets files that nothing leads to.
     pub(super) fn collect(&mut self) {
         let reachable = self.names.reachable();
-        let (opened, pieces) = (&self.opened, &self.pieces);
-        self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id) || pieces.holds(*id));
+        let opened = &self.opened;
+        self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id));
         let files = &self.files;
         // A mapping without a holder is absorbed when the file is next read.
         self.opened.retain(|id, opened| {
@@ -529,7 +511,7 @@ impl Disk {
     }
 
     pub(super) fn life(&self) -> Option<Life> {
-        self.life_known.then_some(Life { boot: self.boot, mount: self.mount })
+        self.life_known.then_some(Life { boot: self.boot, instance: self.instance })
     }
 
     pub(super) fn random(&mut self) -> u64 {

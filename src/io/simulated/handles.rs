@@ -137,6 +137,10 @@ impl MappedFile for SimulatedMap {
 
     fn prepare(&self, _offset: usize, _length: usize) {}
 
+    fn check_writeback(&self) -> Result<()> {
+        self.handle.run(Operation::CheckWriteback, |_, request| request.permit())
+    }
+
     fn sync(&self) -> Result<()> {
         self.handle.run(Operation::MapSync, |disk, request| disk.sync(request, self.id))
     }

@@ -31,6 +31,8 @@ pub enum Operation {
     Sync,
     /// `sync` of a mapping
     MapSync,
+    /// `check_writeback` of a mapping
+    CheckWriteback,
     /// `rename`
     Rename,
     /// `remove`
@@ -43,7 +45,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CreateDirectory,
         Self::RemoveDirectory,
         Self::List,
@@ -56,6 +58,7 @@ impl Operation {
         Self::SetLength,
         Self::Sync,
         Self::MapSync,
+        Self::CheckWriteback,
         Self::Rename,
         Self::Remove,
         Self::SyncDirectory,
@@ -77,6 +80,7 @@ impl Operation {
             Self::SetLength => "set-length",
             Self::Sync => "sync",
             Self::MapSync => "map-sync",
+            Self::CheckWriteback => "check-writeback",
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::SyncDirectory => "sync-directory",
@@ -98,6 +102,7 @@ impl Operation {
             Self::Write => "write",
             Self::SetLength => "set the length of",
             Self::Sync | Self::MapSync => "sync",
+            Self::CheckWriteback => "write back",
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::SyncDirectory => "sync directory",

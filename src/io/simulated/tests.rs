@@ -212,7 +212,7 @@ fn a_clean_remount_keeps_everything_in_another_life() {
     let next = storage.remount();
     let life = next.life().unwrap();
     assert_eq!(life.boot, before.boot);
-    assert_ne!(life.mount, before.mount);
+    assert_ne!(life.instance, before.instance);
     assert!(storage.is_dead());
     assert_eq!(next.durable_image()["a"], [3; 1000]);
     assert_eq!(get(&next.power_cut(9), "a"), [3; 1000]);
@@ -228,7 +228,7 @@ fn a_lost_mount_cuts_within_one_boot() {
         put(&fork, "a", b"a");
         let next = fork.mount_lost(seed);
         let life = next.life().unwrap();
-        assert_eq!((life.boot, life.mount == before.mount), (before.boot, false));
+        assert_eq!((life.boot, life.instance == before.instance), (before.boot, false));
         survived.insert(next.list().unwrap().len());
     }
     assert_eq!(survived, BTreeSet::from([0, 1]));

@@ -11,6 +11,7 @@ use super::scan::SegmentFile;
 use crate::format::log_record::{HEADER_BYTES, Operations, record_length};
 use crate::util::limits::OPERATION_MEMORY_BYTES;
 use crate::util::{Error, Kind, Result, SequenceNumber};
+use std::path::Path;
 
 /// What a segment's records are checked against.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +35,19 @@ pub struct Chunk {
     pub first_wanted: SequenceNumber,
     /// Bytes of the records above `incorporated`.
     pub wanted_bytes: u64,
+    /// Whether reading stopped in bytes of the shadow.
+    pub stopped_in_shadow: bool,
 }
 
 impl Chunk {
+    /// The file in which reading it stopped.
+    pub fn stop_path<'s>(&self, segment: &'s SegmentFile) -> &'s Path {
+        match &segment.shadow {
+            Some(shadow) if self.stopped_in_shadow => shadow.path(),
+            _ => &segment.path,
+        }
+    }
+
     /// Whether no record could be read in it.
     pub fn is_empty(&self) -> bool {
         self.position == self.extent.start
@@ -100,17 +111,18 @@ impl Checked {
             self.seen_max = self.seen_max.max(header.number);
             if header.number < checks.bounds.first {
                 let expected = format!("at least {}", checks.bounds.first);
-                let path = &segment.path;
+                let path = buffer.path_at(segment, position);
                 return Err(Error::corruption(path, position + 8, "log record number", expected, header.number));
             }
             let Some(body) = body else {
                 if !may_be_torn(&checks.rule, &checks.bounds, header.number) {
                     let (what, expected) = ("log record body checksum", format!("{:#010x}", header.body_checksum));
-                    return Err(Error::corruption(&segment.path, position + 16, what, expected, "another body"));
+                    let path = buffer.path_at(segment, position);
+                    return Err(Error::corruption(path, position + 16, what, expected, "another body"));
                 }
                 break;
             };
-            let last = self.record(segment, checks, &record, body)?;
+            let last = self.record(buffer.path_at(segment, position), checks, &record, body)?;
             if last > checks.bounds.incorporated {
                 first_wanted = first_wanted.min(header.number);
                 wanted_bytes += record_length(body.len()) as u64;
@@ -122,22 +134,17 @@ impl Checked {
             Rule::PowerLoss => self.note_discarded(segment, buffer, position),
             Rule::Recovered(_) => {}
         }
-        self.chunks.push(Chunk { extent, position, last, first_wanted, wanted_bytes });
+        let stopped_in_shadow = buffer.is_from_shadow(position);
+        self.chunks.push(Chunk { extent, position, last, first_wanted, wanted_bytes, stopped_in_shadow });
         Ok(())
     }
 
     /// Adds one good record. Returns its last number.
-    fn record(
-        &mut self,
-        segment: &SegmentFile,
-        checks: Checks<'_>,
-        record: &Record<'_>,
-        body: &[u8],
-    ) -> Result<SequenceNumber> {
+    fn record(&mut self, path: &Path, checks: Checks<'_>, record: &Record<'_>, body: &[u8]) -> Result<SequenceNumber> {
         let Record { position, header, .. } = *record;
         let malformed = || {
             let at = position + HEADER_BYTES as u64;
-            Error::corruption(&segment.path, at, "log record body", "operations", header.kind as u8)
+            Error::corruption(path, at, "log record body", "operations", header.kind as u8)
         };
         let (number, last) = (header.number, header.last_number(body).ok_or_else(malformed)?);
         self.seen_max = self.seen_max.max(last);

@@ -1,5 +1,9 @@
 //! The records of one chunk (or run of chunks), from first to last. One thread.
 //!
+//! If the segment has a shadow, each record comes from the segment's file, or, if it is not valid there, from the shadow
+//! (`shadow/source.rs`). Behind the last valid record the extent has the shadow's bytes, unless only the file has a
+//! valid header there: so what follows is checked, and errors name the file that the bytes came from.
+//!
 //! Invariant: everything that is read from the disk is checked before it is used. A header that does not parse ends the
 //! chunk. A header that parses but contradicts what surrounds it is corruption, since no crash produces one.
 
@@ -8,6 +12,7 @@ use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, RecordHeader, record_le
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::AlignedBuffer;
 use crate::util::{Error, Result, SequenceNumber};
+use std::path::Path;
 
 /// A part of a segment that one writer filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +28,20 @@ pub struct Extent {
 pub struct ExtentBuffer {
     buffer: AlignedBuffer,
     extent: Extent,
+    /// The shadow's bytes of the extent.
+    shadow: Vec<u8>,
+    /// The records that only the shadow had: parts of the extent, ascending.
+    only_in_shadow: Vec<Extent>,
+    /// From here on the bytes are the shadow's.
+    rest_from_shadow: Option<u64>,
 }
 
 impl ExtentBuffer {
     /// Empty, with space for a chunk of this many bytes.
     pub fn new(chunk_bytes: u64) -> Self {
         let buffer = AlignedBuffer::new((chunk_bytes as usize).next_multiple_of(PAGE_BYTES));
-        Self { buffer, extent: Extent { start: 0, end: 0 } }
+        let (extent, only_in_shadow) = (Extent { start: 0, end: 0 }, Vec::new());
+        Self { buffer, extent, shadow: Vec::new(), only_in_shadow, rest_from_shadow: None }
     }
 
     /// Reads the extent that begins with a chunk: the chunk itself, or all chunks of its first record if that is
@@ -42,7 +54,8 @@ impl ExtentBuffer {
         let end = start + length.div_ceil(chunk_bytes) * chunk_bytes;
         if end > segment.header.segment_bytes {
             let room = segment.header.segment_bytes - start;
-            return Err(Error::corruption(&segment.path, start + 4, "log record length", room, length));
+            let path = self.path_at(segment, start);
+            return Err(Error::corruption(path, start + 4, "log record length", room, length));
         }
         if end > self.extent.end {
             self.load(segment, Extent { start, end })?;
@@ -56,9 +69,73 @@ impl ExtentBuffer {
         if bytes > self.buffer.len() {
             self.buffer = AlignedBuffer::new(bytes.next_multiple_of(PAGE_BYTES));
         }
+        if let Some(shadow) = &segment.shadow {
+            self.shadow.resize(bytes, 0);
+            shadow.read(&mut self.shadow, extent.start)?;
+        }
         segment.file.read_exact_at(&mut self.buffer[..bytes], extent.start)?;
         self.extent = extent;
+        self.only_in_shadow.clear();
+        self.rest_from_shadow = None;
+        if segment.shadow.is_some() {
+            self.merge(segment);
+        }
         Ok(())
+    }
+
+    /// See the module.
+    fn merge(&mut self, segment: &SegmentFile) {
+        let Extent { start, end } = self.extent;
+        let (mut position, mut last) = (start, SequenceNumber::ZERO);
+        let valid = |bytes: &[u8], position: u64, last: SequenceNumber| {
+            let header = RecordHeader::decode(bytes.first_chunk()?, segment.salt, position)?;
+            let body = bytes.get(HEADER_BYTES..HEADER_BYTES + header.body_length as usize)?;
+            let length = record_length(body.len());
+            let fits = header.number > last && length <= bytes.len();
+            (fits && header.accepts(body, segment.salt, position)).then_some((header.number, length))
+        };
+        loop {
+            let at = (position - start) as usize;
+            if let Some((number, length)) = valid(&self.buffer[at..(end - start) as usize], position, last) {
+                (position, last) = (position + length as u64, number);
+            } else if let Some((number, length)) = valid(&self.shadow[at..], position, last) {
+                self.buffer[at..at + length].copy_from_slice(&self.shadow[at..at + length]);
+                let record = Extent { start: position, end: position + length as u64 };
+                match self.only_in_shadow.last_mut() {
+                    Some(before) if before.end == record.start => before.end = record.end,
+                    _ => self.only_in_shadow.push(record),
+                }
+                (position, last) = (record.end, number);
+            } else {
+                break;
+            }
+        }
+        let at = (position - start) as usize;
+        let in_shadow = find_header(&self.shadow[at..], segment, position);
+        if in_shadow.is_some() && self.find_header(segment, position).is_none() {
+            self.buffer[at..(end - start) as usize].copy_from_slice(&self.shadow[at..]);
+            self.rest_from_shadow = Some(position);
+        }
+    }
+
+    /// The file that the bytes at a position came from.
+    pub fn path_at<'s>(&self, segment: &'s SegmentFile, position: u64) -> &'s Path {
+        match &segment.shadow {
+            Some(shadow) if self.is_from_shadow(position) => shadow.path(),
+            _ => &segment.path,
+        }
+    }
+
+    /// Whether the bytes at a position came from the shadow.
+    pub fn is_from_shadow(&self, position: u64) -> bool {
+        let inside = |part: &Extent| (part.start..part.end).contains(&position);
+        self.only_in_shadow.iter().any(inside) || self.rest_from_shadow.is_some_and(|from| position >= from)
+    }
+
+    /// The valid records that only the shadow had, with their offsets in the segment.
+    pub fn only_in_shadow(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let at = |position: u64| (position - self.extent.start) as usize;
+        self.only_in_shadow.iter().map(move |part| (part.start, &self.buffer[at(part.start)..at(part.end)]))
     }
 
     /// The bytes from a position of the segment to the extent's end.
@@ -78,23 +155,23 @@ impl ExtentBuffer {
 
     /// The first valid header at or after `position`.
     pub fn find_header(&self, segment: &SegmentFile, position: u64) -> Option<(u64, RecordHeader)> {
-        let tag = segment.salt.tag().to_le_bytes();
-        let bytes = self.from(position);
-        let mut offset = 0;
-        while let Some(header) = bytes[offset..].first_chunk::<HEADER_BYTES>() {
-            let at = position + offset as u64;
-            if header[22..] == tag
-                && let Some(header) = RecordHeader::decode(header, segment.salt, at)
-            {
-                return Some((at, header));
-            }
-            offset += ALIGNMENT;
-            if offset >= bytes.len() {
-                break;
-            }
-        }
-        None
+        find_header(self.from(position), segment, position)
     }
+}
+
+/// The first valid header in the bytes that start at `position`.
+fn find_header(bytes: &[u8], segment: &SegmentFile, position: u64) -> Option<(u64, RecordHeader)> {
+    let tag = segment.salt.tag().to_le_bytes();
+    for offset in (0..bytes.len()).step_by(ALIGNMENT) {
+        let header = bytes[offset..].first_chunk::<HEADER_BYTES>()?;
+        let at = position + offset as u64;
+        if header[22..] == tag
+            && let Some(header) = RecordHeader::decode(header, segment.salt, at)
+        {
+            return Some((at, header));
+        }
+    }
+    None
 }
 
 /// A record whose header is valid.
@@ -139,11 +216,13 @@ impl<'a> Records<'a> {
         let room = self.buffer.extent.end - position;
         let length = record_length(header.body_length as usize) as u64;
         if length > room {
-            return Err(Error::corruption(&segment.path, position + 4, "log record length", room, length));
+            let path = self.buffer.path_at(segment, position);
+            return Err(Error::corruption(path, position + 4, "log record length", room, length));
         }
         if header.number <= self.last {
             let expected = format!("more than {}", self.last);
-            return Err(Error::corruption(&segment.path, position + 8, "log record number", expected, header.number));
+            let path = self.buffer.path_at(segment, position);
+            return Err(Error::corruption(path, position + 8, "log record number", expected, header.number));
         }
         let body = &self.buffer.from(position)[HEADER_BYTES..HEADER_BYTES + header.body_length as usize];
         let body = header.accepts(body, segment.salt, position).then_some(body);

@@ -5,7 +5,7 @@
 //! read from the disk again.
 
 use super::check::Chunk;
-use super::chunk::ExtentBuffer;
+use super::chunk::{Extent, ExtentBuffer};
 use super::rule::{Decision, is_skipped};
 use super::scan::SegmentFile;
 use crate::format::log_record::{HEADER_BYTES, Operations};
@@ -19,7 +19,10 @@ pub type Apply<'a> = dyn FnMut(SequenceNumber, Operations<'_>) -> Result<()> + '
 #[derive(Debug)]
 pub(super) struct SegmentContents {
     pub(super) file: SegmentFile,
+    /// Those with records that are wanted.
     pub(super) chunks: Vec<Chunk>,
+    /// All of it that writers filled.
+    pub(super) extents: Vec<Extent>,
     /// The index of the decision about its log epoch.
     pub(super) decision: usize,
 }

@@ -46,7 +46,7 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
                 let (start, name) = (empty.extent.start, &next.name);
                 found.push_str(&format!(", and nothing in the next chunk, at offset {start} of {name}"));
             }
-            Error::corruption(&segment.path, chunk.position, what, expected, found)
+            Error::corruption(chunk.stop_path(segment), chunk.position, what, expected, found)
         }
         None => Error::corruption(storage.path(), 0, what, expected, "no segment that can contain it"),
     }

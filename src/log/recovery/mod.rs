@@ -1,4 +1,4 @@
-//! Reads the log back (`docs/recovery.md`, R), before the store is open. Changes no byte of the log.
+//! Reads the log back (`docs/recovery.md`, R), before the store is open.
 //!
 //! `recover` reads and checks every record and decides which count. The caller makes the edit durable in the manifest
 //! before it creates the next log epoch, adopts the segments or lets anyone see the store. It takes the records
@@ -6,9 +6,10 @@
 //!
 //! Invariants:
 //! 1. A log epoch that an edit covers is read only through that edit. At most one log epoch, the newest, has none.
-//! 2. Segments are synced before they are read, so the data behind a decision is durable before the edit that relies on
-//!    it. A log that a failed sync has poisoned is read past the page cache, which may hold bytes that the disk does
-//!    not.
+//! 2. Nothing is written before everything was checked, so a failed opening changes nothing. Then what only shadows
+//!    have is copied to their segments, and these are synced: the data behind a decision is durable before the edit
+//!    that relies on it. A log that a failed sync has poisoned is read past the page cache, which may hold bytes that
+//!    the disk does not.
 //! 3. In the same life a chunk ends at its first bad header, and no valid header may follow. A good header with a bad
 //!    body is no torn record either, since the header is sealed after the body.
 //! 4. Neither the decision nor the reported error depends on the number of threads that read.
@@ -26,6 +27,7 @@ mod rule;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 pub use contents::LogContents;
 pub use input::{Access, RecoveryInput};

@@ -116,6 +116,12 @@ impl Numbers {
         duplicate.map_or(Ok(ranges), Err)
     }
 
+    /// How many numbers above `number` exist.
+    pub fn count_above(&self, number: u64) -> u64 {
+        let ranges = self.records().into_iter().chain(self.runs.iter().copied());
+        ranges.map(|(first, last)| (last + 1).saturating_sub(first.max(number + 1))).sum()
+    }
+
     /// The ranges of numbers that have records of their own.
     fn records(&self) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();

@@ -8,9 +8,10 @@ use super::numbers::Numbers;
 use super::old_segment::OldSegment;
 use super::rule::{Bounds, Decision, Rule, decide, is_skipped};
 use super::scan::{Scan, SegmentFile, scan};
+use super::write_back::make_durable;
 use crate::format::manifest_edit::LogRecovered;
 use crate::format::value_file::ValueReference;
-use crate::log::files::{Role, file_name};
+use crate::log::basics::names::{Role, file_name};
 use crate::log::poison::read_poison;
 use crate::util::planted::planted;
 use crate::util::sync::Mutex;
@@ -32,8 +33,10 @@ pub struct Recovered {
     pub synced: SequenceNumber,
     /// The records that count.
     pub contents: LogContents,
-    /// Bytes of the segments that are read from shared memory. A writer copies them to their files.
-    pub memory_bytes: u64,
+    /// Bytes of the shadows that were read. A writer has copied what only they had to the segments.
+    pub shadow_bytes: u64,
+    /// Numbers behind the first gap, which the power-loss rule has discarded.
+    pub discarded: u64,
 }
 
 impl Recovered {
@@ -51,7 +54,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
     recovery.check_segments(&found)?;
-    let Scan { segments, unused, epoch_max, memory_bytes } = found;
+    let Scan { segments, unused, epoch_max, shadow_bytes } = found;
     let mut segments = segments.into_iter().peekable();
     let mut covered = input.recovered.iter().filter(|entry| entry.epoch >= input.epochs_from).peekable();
     loop {
@@ -75,7 +78,14 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
             covered.next();
         }
     }
-    Ok(Recovered { memory_bytes, ..recovery.finish(unused, epoch_max) })
+    if input.access == Access::Write {
+        // Everything was checked: only now is a byte of the log changed.
+        let is_covered = |epoch| input.recovered.iter().any(|entry| entry.epoch >= epoch);
+        for segment in &mut recovery.contents.segments {
+            make_durable(input.storage, segment, is_covered(segment.file.header.epoch))?;
+        }
+    }
+    Ok(Recovered { shadow_bytes, ..recovery.finish(unused, epoch_max) })
 }
 
 struct Recovery<'a> {
@@ -89,6 +99,7 @@ struct Recovery<'a> {
     edit: Option<LogRecovered>,
     old: Vec<OldSegment>,
     contents: LogContents,
+    discarded: u64,
 }
 
 impl<'a> Recovery<'a> {
@@ -107,6 +118,7 @@ impl<'a> Recovery<'a> {
             edit: None,
             old: Vec::new(),
             contents: LogContents { incorporated: input.incorporated, ..LogContents::default() },
+            discarded: 0,
         }
     }
 
@@ -179,6 +191,9 @@ impl<'a> Recovery<'a> {
         self.next = self.next.max(seen_max.next());
         let decision = self.decide(checks, &segments, &checked, &mut numbers)?;
         self.contents.sizes.extend(numbers.sizes(decision.cut.0));
+        if matches!(rule, Rule::PowerLoss) {
+            self.discarded += numbers.count_above(decision.cut.0);
+        }
         for (file, checked) in segments.into_iter().zip(checked) {
             self.keep(file, checked, &decision);
         }
@@ -260,8 +275,9 @@ impl<'a> Recovery<'a> {
         let references = counts.flat_map(|of| &of.references).filter_map(|bytes| ValueReference::decode(bytes));
         self.contents.value_files.extend(references.map(|reference| reference.file));
         let decision = self.contents.decisions.len();
+        let extents = checked.chunks.iter().map(|chunk| chunk.extent).collect();
         let chunks = checked.chunks.into_iter().filter(|chunk| chunk.wanted_bytes > 0).collect();
-        self.contents.segments.push(SegmentContents { file, chunks, decision });
+        self.contents.segments.push(SegmentContents { file, chunks, extents, decision });
     }
 
     fn finish(mut self, unused: Vec<OldSegment>, epoch_max: u64) -> Recovered {
@@ -280,7 +296,8 @@ impl<'a> Recovery<'a> {
             next_epoch: epoch.max(self.input.epochs_from),
             synced: self.synced,
             contents: self.contents,
-            memory_bytes: 0,
+            shadow_bytes: 0,
+            discarded: self.discarded,
         }
     }
 }

@@ -6,9 +6,8 @@ use super::old_segment::OldSegment;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
-use crate::log::files::{Role, parse_file_name};
-use crate::log::poison::leave_poison;
-use crate::log::shadow::reader::{self, ShadowReader};
+use crate::log::basics::names::{Role, parse_file_name};
+use crate::log::shadow::source;
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
@@ -32,6 +31,34 @@ pub struct SegmentFile {
     pub mark: Option<Mark>,
     /// Open for aligned reads.
     pub file: Arc<dyn StorageFile>,
+    /// Its shadow, which may have more.
+    pub shadow: Option<ShadowFile>,
+}
+
+/// The shadow of a segment.
+#[derive(Debug)]
+pub struct ShadowFile {
+    file: Arc<dyn StorageFile>,
+    /// Whether the power-loss rule applies: then unreadable bytes are bytes that are not there.
+    is_optional: bool,
+}
+
+impl ShadowFile {
+    /// Its path, for messages.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Reads from it.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        match self.file.read_exact_at(buffer, offset) {
+            Err(error) if self.is_optional && error.is_damage() => {
+                buffer.fill(0);
+                Ok(())
+            }
+            read => read,
+        }
+    }
 }
 
 /// The log files of the directory.
@@ -43,18 +70,21 @@ pub struct Scan {
     pub unused: Vec<OldSegment>,
     /// The greatest log epoch in a header.
     pub epoch_max: u64,
-    /// Bytes of the segments that were found in shared memory.
-    pub memory_bytes: u64,
+    /// Bytes of the shadows that are read.
+    pub shadow_bytes: u64,
 }
 
-/// Scans the directory. For a writer it syncs every segment that counts, so that nothing that recovery has read can be
-/// lost later. `trusts_cache` says for a log epoch whether reads may be served by the page cache.
+/// Scans the directory. `trusts_cache` says for a log epoch whether reads may be served by the page cache.
 pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Result<Scan> {
     let RecoveryInput { storage, database, epochs_from, files_from, access, .. } = *input;
     let mode = if access == Access::Write { OpenMode::ReadWrite } else { OpenMode::Read };
     let mut found = Scan::default();
     for name in storage.list()? {
         let Some((number, role)) = parse_file_name(&name) else { continue };
+        if role == Role::Shadow {
+            // Found by the header of its segment.
+            continue;
+        }
         if role != Role::Segment && access != Access::Write {
             // A writer may be renaming it just now, and it holds nothing that counts.
             continue;
@@ -65,18 +95,12 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         match header {
             Some((header, page)) if counts(&storage.path_of(&name), number, &header, database, epochs_from)? => {
                 let trusts_cache = trusts_cache(header.epoch);
-                let Opened { header, page, file, from_shadow } =
-                    with_shadow(input, &name, (header, page, file), trusts_cache)?;
-                if access == Access::Write {
-                    file.sync().inspect_err(|error| sync_failed(input, header.epoch, error))?;
-                }
+                let Opened { header, mark, shadow } = with_shadow(input, &name, (header, page), &*file, trusts_cache)?;
                 found.epoch_max = found.epoch_max.max(header.epoch);
-                found.memory_bytes += if from_shadow { header.segment_bytes } else { 0 };
-                let file =
-                    if trusts_cache || from_shadow { file } else { storage.open(&name, OpenMode::ReadDirect)? };
-                let salt = Salt::new(database, header.number);
-                let mark = Mark::newest(&page, salt);
-                found.segments.push(SegmentFile { path: storage.path_of(&name), name, header, salt, mark, file });
+                found.shadow_bytes += if shadow.is_some() { header.segment_bytes } else { 0 };
+                let file = if trusts_cache { file } else { storage.open(&name, OpenMode::ReadDirect)? };
+                let (path, salt) = (storage.path_of(&name), Salt::new(database, header.number));
+                found.segments.push(SegmentFile { path, name, header, salt, mark, file, shadow });
             }
             other => {
                 let epoch = other.map_or(0, |(header, _)| header.epoch);
@@ -94,60 +118,57 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
 /// A segment as it will be read.
 struct Opened {
     header: SegmentHeader,
-    page: Box<[u8; PAGE_BYTES]>,
-    file: Arc<dyn StorageFile>,
-    /// From its shadow.
-    from_shadow: bool,
+    mark: Option<Mark>,
+    shadow: Option<ShadowFile>,
 }
 
-/// Looks for the shadow of a segment. For a writer it copies what only the shadow has to the file. The shadow is
-/// memory, so it is trusted in every life and after every failed sync. It may be missing only under the power-loss
-/// rule.
+/// Looks for the shadow of a segment. In the same life it must be there and belong to the segment, and its marks count.
+/// In another life, after a failed sync, or with `force_cut`, it may be missing, and any page of it may be old: its
+/// valid records count, its marks do not (`docs/recovery.md`, H2).
 fn with_shadow(
     input: &RecoveryInput<'_>,
     name: &str,
-    (mut header, mut page, file): (SegmentHeader, Box<[u8; PAGE_BYTES]>, Arc<dyn StorageFile>),
+    (mut header, mut page): (SegmentHeader, Box<[u8; PAGE_BYTES]>),
+    file: &dyn StorageFile,
     trusted: bool,
 ) -> Result<Opened> {
     let storage = input.storage;
+    let mark =
+        |page: &[u8; PAGE_BYTES], header: &SegmentHeader| Mark::newest(page, Salt::new(input.database, header.number));
     // An edit covers only what was durable in the file before the edit.
     let covered = input.recovered.iter().any(|entry| entry.epoch >= header.epoch);
     for _ in 0..LOOKS_MAX {
-        if planted!(covered || header.memory.is_none(), Bug::ShadowIgnored => true) {
+        if planted!(covered || header.shadow.is_none(), Bug::ShadowIgnored => true) {
             break;
         }
-        if let Some(shadow) = reader::find(storage, &header, &page[..])? {
-            if input.access == Access::Write {
-                reader::restore(&*shadow, &*file, header.segment_bytes)?;
-                file.read_exact_at(&mut page[..], 0)?;
-                break;
-            }
-            let reader = ShadowReader::new(shadow, file, &page[..]);
-            let page = reader.page()?;
-            return Ok(Opened { header, page, file: Arc::new(reader), from_shadow: true });
+        let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
+        let same_life = planted!(same_life, Bug::ShadowMarksTrusted => true);
+        let shadow = source::find(storage, &header)?;
+        if let (Some(file), false) = (&shadow, same_life) {
+            let shadow = ShadowFile { file: Arc::clone(file), is_optional: true };
+            return Ok(Opened { mark: mark(&page, &header), header, shadow: Some(shadow) });
+        }
+        if let Some(file) = shadow
+            && let Some(shadow_page) = source::page_of(&*file, &page)?
+        {
+            let marks = [mark(&shadow_page, &header), mark(&page, &header)];
+            let newest = marks.into_iter().flatten().max_by_key(|mark| mark.counter);
+            let shadow = ShadowFile { file, is_optional: false };
+            return Ok(Opened { mark: newest, header, shadow: Some(shadow) });
         }
         // A writer may just have finished the segment.
         let before = header;
-        (header, page) = read_page(storage, name, &*file)?;
+        (header, page) = read_page(storage, name, file)?;
         if header == before {
-            let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
             if same_life && input.segments.contains(&header.number) {
-                return Err(reader::missing(storage, &storage.path_of(name), &header));
+                let synced = mark(&page, &header).map(|mark| mark.synced_through).unwrap_or_default();
+                let synced = synced.max(input.synced).max(input.incorporated);
+                return Err(source::missing(storage, &storage.path_of(name), &header, synced));
             }
             break;
         }
     }
-    Ok(Opened { header, page, file, from_shadow: false })
-}
-
-/// Poisons the log after a failed sync. Otherwise the next opening would sync successfully, although this failure has
-/// dropped pages, and would trust the page cache. A log epoch that an edit covers was synced before that edit, and
-/// nothing was written to it since.
-fn sync_failed(input: &RecoveryInput<'_>, epoch: u64, error: &Error) {
-    if input.recovered.iter().all(|recovered| recovered.epoch < epoch) {
-        // If the disk permits it. The caller gets the error of the sync.
-        let _ = leave_poison(input.storage, epoch, &error.to_string());
-    }
+    Ok(Opened { mark: mark(&page, &header), header, shadow: None })
 }
 
 fn read_page(

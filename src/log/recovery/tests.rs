@@ -10,7 +10,7 @@ use crate::log::tests::harness::{DATABASE, Manifest, OPTIONS, Opened, Outcome, i
 use crate::util::Kind;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result, SequenceNumber};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn disk(seed: u64) -> (SimulatedStorage, Opened, Manifest) {
     let storage = SimulatedStorage::new(seed);
@@ -27,36 +27,53 @@ fn skipped(outcome: &Outcome) -> Vec<(u64, u64)> {
     edit.skipped.iter().map(|(first, last)| (first.0, last.0)).collect()
 }
 
-/// Where the record with this number starts: (file, offset of the header).
+/// Where the record with this number starts: (its segment, offset of the header). It may be in the shadow only.
 fn find(storage: &SimulatedStorage, number: u64) -> (String, u64) {
-    for (name, bytes) in storage.current_image() {
+    let image = storage.current_image();
+    for (name, bytes) in &image {
         let Some(first) = bytes.first_chunk::<512>().filter(|_| name.ends_with(".log")) else { continue };
         let header = crate::format::log_segment::SegmentHeader::decode(first, std::path::Path::new(&name)).unwrap();
         let salt = crate::format::log_record::Salt::new(DATABASE, header.number);
-        for at in (PAGE_BYTES..bytes.len() - 24).step_by(8) {
-            let found = bytes[at..]
-                .first_chunk()
-                .and_then(|bytes| crate::format::log_record::RecordHeader::decode(bytes, salt, at as u64));
-            if found.is_some_and(|header| header.number.0 == number) {
-                return (name, at as u64);
+        for bytes in [bytes].into_iter().chain(shadow_of(&image, name).and_then(|shadow| image.get(&shadow))) {
+            for at in (PAGE_BYTES..bytes.len() - 24).step_by(8) {
+                let found = bytes[at..]
+                    .first_chunk()
+                    .and_then(|bytes| crate::format::log_record::RecordHeader::decode(bytes, salt, at as u64));
+                if found.is_some_and(|header| header.number.0 == number) {
+                    return (name.clone(), at as u64);
+                }
             }
         }
     }
     panic!("no record {number}");
 }
 
+/// The name of a segment's shadow.
+fn shadow_of(image: &BTreeMap<String, Vec<u8>>, segment: &str) -> Option<String> {
+    let header = image[segment].first_chunk::<512>()?;
+    let header = crate::format::log_segment::SegmentHeader::decode(header, std::path::Path::new(segment)).unwrap();
+    Some(crate::log::file_name(header.shadow?, crate::log::Role::Shadow))
+}
+
+/// Either file of a segment may be the one that is named, if both have the damage.
 fn assert_corruption(result: Result<Outcome>, file: &str, at: u64) {
     match result {
         Err(Error::Corruption { path, offset, .. }) => {
-            assert!(path.ends_with(file) && offset == at, "{}:{offset} instead of {file}:{at}", path.display());
+            let is_named = path.ends_with(file) || path.extension().is_some_and(|kind| kind == "shadow");
+            assert!(is_named && offset == at, "{}:{offset} instead of {file}:{at}", path.display());
         }
-        other => panic!("{other:?}"),
+        other => panic!("{:?}", other.map(|outcome| keys(&outcome))),
     }
 }
 
+/// A copy with one damaged byte of a segment, in its file and in its shadow.
 fn damaged(storage: &SimulatedStorage, name: &str, offset: u64) -> SimulatedStorage {
     let copy = storage.clone_disk();
+    let image = copy.current_image();
     copy.corrupt(name, offset, 0x10);
+    if let Some(shadow) = shadow_of(&image, name).filter(|shadow| image.contains_key(shadow)) {
+        copy.corrupt(&shadow, offset, 0x10);
+    }
     copy
 }
 
@@ -258,12 +275,14 @@ fn a_record_whose_value_file_is_incomplete_is_missing() {
         client.write(reference(value)).unwrap();
     }
     let complete = |value: &[u8]| Ok(value == b"good");
-    let outcome = recover_with(&storage.clone_disk(), &manifest, true, &complete).unwrap();
-    assert_eq!(keys(&outcome), [1]);
-    assert_eq!(outcome.recovered.next_number, SequenceNumber(4));
     // In the same life nothing was lost, and the file was complete before the record was sealed: so it was damaged.
     let storage = storage.kill();
     assert!(matches!(recover_with(&storage, &manifest, false, &complete), Err(Error::Corruption { .. })));
+    let outcome = recover_with(&storage, &manifest, true, &complete).unwrap();
+    assert_eq!(keys(&outcome), [1]);
+    assert_eq!(outcome.recovered.next_number, SequenceNumber(4));
+    // The second one is incomplete, so only the third one was discarded.
+    assert_eq!(outcome.recovered.discarded, 1);
     // Decided once, by a forced cut: the record does not come back even if its file reappears.
     manifest.recovered.extend(outcome.recovered.edit);
     assert_eq!(keys(&recover_from(&storage, &manifest).unwrap()), [1]);
@@ -355,7 +374,10 @@ fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
         let copy = storage.clone_disk();
         let (name, from) = find(&storage, lost);
         let zeroes = vec![0; 2 * PAGE_BYTES - from as usize];
-        copy.open(&name, OpenMode::ReadWrite).unwrap().write_all_at(&zeroes, from).unwrap();
+        let shadow = shadow_of(&copy.current_image(), &name).unwrap();
+        for name in [&name, &shadow] {
+            copy.open(name, OpenMode::ReadWrite).unwrap().write_all_at(&zeroes, from).unwrap();
+        }
         match recover_from(&copy, &manifest) {
             Ok(outcome) if !noticed => assert_eq!(skipped(&outcome), [(lost, 30)]),
             result => assert_corruption(result, &name, from),
@@ -414,9 +436,11 @@ fn two_hundred_thousand_records_replay_fast() {
     };
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), options);
     let mut clients = [opened.client(), opened.client(), opened.client()];
+    let log_threads = opened.log_threads();
     for round in 0..200_000usize {
         clients[round % 3].put(&[7; 80]).unwrap();
     }
+    drop(log_threads);
     let start = std::time::Instant::now();
     let input = RecoveryInput {
         storage: &storage.kill(),

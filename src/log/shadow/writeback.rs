@@ -1,5 +1,5 @@
-//! Writeback: copies the records that were sealed since the last time from a shadow in shared memory to its segment's
-//! file, in large writes, direct if the file system supports that. Any thread; one at a time writes back.
+//! Writeback: copies the records that were sealed since the last time from a shadow to its segment's file, in large
+//! writes, direct if the file system supports that. Any thread; one at a time writes back.
 //!
 //! Invariants:
 //! 1. `filled` of a chunk is the end of the last record sealed in it. Its owner stores it after the record (release).
@@ -10,13 +10,18 @@
 //! 3. Whole pages are written. After `filled`, a page has zeroes, or the leftover bytes of a released chunk: no record
 //!    header of this segment, since it would have been sealed.
 //! 4. Once finished, nothing is read from the shadow any more: it may belong to another segment.
+//! 5. The system writes a shadow's file back when it likes. If that fails, it may drop the page and read an older one.
+//!    So after each copy the system is asked whether a writeback has failed: if not, the copied bytes were the stored
+//!    ones.
 
-use super::copy::Shadow;
+use super::shadows::Shadow;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{AlignedBuffer, StorageFile};
-use crate::log::chunk_owners::ChunkOwners;
+use crate::log::basics::chunk_owners::ChunkOwners;
+use crate::log::basics::segment_size::SegmentSize;
 use crate::util::Result;
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 
@@ -123,7 +128,14 @@ impl Writeback {
         }
         self.write_directly(&together)?;
         progress.unsynced |= self.write_header(&mut progress.page)?;
-        Ok(())
+        // Invariant 5.
+        planted!(self.shadow.map.check_writeback(), Bug::WritebackErrorIgnored => Ok(()))
+    }
+
+    /// An error if the system has failed to write the shadow back.
+    pub fn check(&self) -> Result<()> {
+        let progress = self.progress.lock();
+        if progress.finished { Ok(()) } else { self.shadow.map.check_writeback() }
     }
 
     /// Writes a range directly from the shadow, which invariants 1 and 2 permit.
@@ -175,13 +187,38 @@ impl Writeback {
     /// Ends the use of the shadow: the file has all of it, and from now on its header says so. Requires that no record
     /// is sealed in it any more, and that it was synced after that. `None` if it was finished before.
     pub fn finish(&self) -> Result<Option<Shadow>> {
+        self.finish_with(SegmentHeader { shadow: None, ..self.header })
+    }
+
+    /// The same, and cuts off the chunks behind those of `used`.
+    pub fn finish_and_trim(&self, used: SegmentSize) -> Result<Option<Shadow>> {
+        let bytes = used.bytes() as u64;
+        let shadow = self.finish_with(SegmentHeader { shadow: None, segment_bytes: bytes, ..self.header })?;
+        if shadow.is_some() && bytes < self.header.segment_bytes {
+            // *Otherwise:* after a power loss the old header says more than the file has.
+            self.file.sync()?;
+            self.file.set_length(bytes)?;
+        }
+        Ok(shadow)
+    }
+
+    /// Writes a mark that was noted after the end.
+    pub fn write_closing_mark(&self) -> Result<()> {
+        let mut progress = self.progress.lock();
+        self.write_header(&mut progress.page).map(drop)
+    }
+
+    fn finish_with(&self, header: SegmentHeader) -> Result<Option<Shadow>> {
         let mut progress = self.progress.lock();
         if progress.finished {
             return Ok(None);
         }
-        let sector: [u8; SECTOR_BYTES] = SegmentHeader { memory: None, ..self.header }.encode();
-        progress.page.copy_from_slice(&self.page.lock().bytes[..]);
-        progress.page[..SECTOR_BYTES].copy_from_slice(&sector);
+        {
+            let mut page = self.page.lock();
+            page.bytes[..SECTOR_BYTES].copy_from_slice(&header.encode());
+            progress.page.copy_from_slice(&page.bytes[..]);
+            page.changed = false;
+        }
         self.file.write_all_at(&progress.page, 0)?;
         progress.finished = true;
         Ok(Some(self.shadow.clone()))

@@ -120,15 +120,18 @@ impl Opened {
         options: LogOptions,
     ) -> Result<Self> {
         manifest.recovered.extend(recovered.edit);
-        let life = storage.life();
+        let life = storage.life().filter(|_| storage.maps_safely());
         let first = recovered.next_number;
         let identity = LogIdentity { database: DATABASE, epoch: recovered.next_epoch, life, first };
-        let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
+        let used = |name: String| Some(crate::log::parse_file_name(&name)?.0);
+        let newest = storage.list()?.into_iter().filter_map(used).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
         // As in the store: what was recovered is durable, and shadows are not needed any more.
-        remove_shadows(&*storage);
-        let memory = storage.shared_memory().filter(|memory| memory.outlives_process());
-        let resources = LogResources { storage, memory, numbers, name_segment: Box::new(|_, _| Ok(0)) };
+        for name in storage.list()?.iter().filter(|name| name.ends_with(".shadow")) {
+            storage.remove(name)?;
+        }
+        let clock = storage.clock();
+        let resources = LogResources { storage, clock, numbers, name_segment: Box::new(|_, _| Ok(0)) };
         let log = Log::create(resources, identity, options)?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })
@@ -210,6 +213,7 @@ impl Client {
             let number = self.sequencer.take(&self.slot);
             self.log.seal(&mut self.writer, number);
             self.sequencer.leave(&self.slot);
+            self.log.write_through(&self.sequencer, number)?;
             return Ok(number.0);
         }
     }

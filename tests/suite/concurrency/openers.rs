@@ -9,7 +9,7 @@ use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{PosixStorage, Storage};
-use alluvium::{Db, Error, LogMemory, Options, ReadOnlyDb, WriteBatch};
+use alluvium::{Db, Error, Options, ReadOnlyDb, WriteBatch};
 use hooked::Hooked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -193,9 +193,8 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     loop {
         moment += stride;
         let disk = SimulatedStorage::new(moment);
-        disk.set_memory_outlives(moment.is_multiple_of(2));
-        let options = Options { log_memory: LogMemory::Auto, ..tiny_unsynced() };
-        let writer = Arc::new(DeterministicDb::open(Arc::new(disk.clone()), options).unwrap());
+        disk.set_maps_safely(moment.is_multiple_of(2));
+        let writer = Arc::new(DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap());
         let mut before = Model::new();
         fill_some(&writer, 1, SOME, &mut before);
         fill_segments(&writer, &mut before);

@@ -6,17 +6,19 @@
 //! exactly its acknowledged operations, or after one more: the operation in flight. If neither matches, an operation is
 //! lost or a batch is torn.
 //!
-//! Each opening, in parent and child, chooses at random whether the log is in files or in shared memory.
+//! Each opening, in parent and child, chooses at random whether the log is written through mappings.
 //!
 //! `ALLUVIUM_KILLS` sets the number of kills, `ALLUVIUM_SEED` the seed.
 
 use crate::support::child;
 use crate::support::shared::Shared;
 use crate::support::{Random, setting};
-use alluvium::{Db, LogMemory, Options, WriteBatch};
+use alluvium::storage::PosixStorage;
+use alluvium::{Db, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,7 @@ const WRITERS: usize = 4;
 const KEYS: u64 = 300;
 const CHILD: &str = "ALLUVIUM_KILL_CHILD";
 const CHURN: &str = "ALLUVIUM_KILL_CHURN";
-const MEMORY: &str = "ALLUVIUM_KILL_MEMORY";
+const WRITTEN: &str = "ALLUVIUM_KILL_WRITTEN";
 /// Words of shared memory for each writer: a cache line.
 const WORDS: usize = 8;
 
@@ -46,14 +48,16 @@ fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u
         .collect()
 }
 
-fn options(memory: bool) -> Options {
-    Options {
-        log_memory: if memory { LogMemory::SharedMemory } else { LogMemory::File },
+fn open(directory: &Path, written: bool) -> Db {
+    let storage = PosixStorage::new(directory.join("store"));
+    let storage = if written { storage.writing_the_log() } else { storage };
+    let options = Options {
         memory_budget: Some(1 << 20),
         background_threads: Some(2),
         sync_interval: Some(Duration::from_millis(30)),
         ..Options::default()
-    }
+    };
+    Db::open_with(Arc::new(storage), options).unwrap()
 }
 
 /// The child: writes until it is killed. With `CHURN` it closes and reopens the store every few milliseconds, so that
@@ -66,7 +70,7 @@ pub fn child() {
     let deadline = Instant::now() + Duration::from_secs(20);
     let session = if std::env::var(CHURN).is_ok() { Duration::from_millis(4) } else { Duration::MAX };
     while Instant::now() < deadline {
-        let db = Db::open(directory.join("store"), options(std::env::var(MEMORY).is_ok())).unwrap();
+        let db = open(&directory, std::env::var(WRITTEN).is_ok());
         let session_end = Instant::now().checked_add(session).unwrap_or(deadline).min(deadline);
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
@@ -126,14 +130,14 @@ fn difference(found: &Model, expected: &Model) -> Option<String> {
     ))
 }
 
-fn kill_once(directory: &Path, seed: u64, (churn, memory): (bool, bool), run_for: Duration) {
+fn kill_once(directory: &Path, seed: u64, (churn, written): (bool, bool), run_for: Duration) {
     let mut command = child::command("kill");
     command.env(CHILD, directory).env("ALLUVIUM_SEED", seed.to_string()).stdout(Stdio::null());
     if churn {
         command.env(CHURN, "1");
     }
-    if memory {
-        command.env(MEMORY, "1");
+    if written {
+        command.env(WRITTEN, "1");
     }
     let mut child = command.spawn().unwrap();
     // Starting takes a while, so `run_for` begins with the child's first acknowledged write.
@@ -166,9 +170,9 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     let (mut in_flight, mut total) = (0, 0);
     let kills = setting("ALLUVIUM_KILLS", 200);
     for round in 0..kills {
-        let (churn, memory) = (random.one_in(3), random.one_in(2));
-        kill_once(directory.path(), seed, (churn, memory), Duration::from_micros(random.below(60_000)));
-        let db = Db::open(directory.path().join("store"), options(random.one_in(2))).unwrap();
+        let (churn, written) = (random.one_in(3), random.one_in(3));
+        kill_once(directory.path(), seed, (churn, written), Duration::from_micros(random.below(60_000)));
+        let db = open(directory.path(), random.one_in(3));
         for writer in 0..WRITERS {
             let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
             total += acknowledged - done[writer];

@@ -4,5 +4,5 @@ pub mod kill;
 pub mod power_cut;
 pub mod real_errors;
 mod recovery;
-mod shadow;
+pub mod shadow;
 mod simulated;

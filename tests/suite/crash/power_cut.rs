@@ -17,7 +17,6 @@ mod writer;
 use crate::support::child;
 use crate::support::disks::{Ext4, with_private_mounts};
 use crate::support::{Random, expect_sound, setting};
-use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Db, Options};
 use judge::Judge;
 use ledger::{Ledger, stage};
@@ -102,7 +101,8 @@ fn stir(store: &Path, random: &mut Random, until: Instant) {
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
         let names = std::fs::read_dir(store).into_iter().flatten().flatten().map(|entry| entry.path());
-        let logs: Vec<PathBuf> = names.filter(|path| path.extension().is_some_and(|it| it == "log")).collect();
+        let logs: Vec<PathBuf> =
+            names.filter(|path| path.extension().is_some_and(|it| it == "log" || it == "shadow")).collect();
         if logs.is_empty() {
             continue;
         }
@@ -151,7 +151,6 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
             disk.cut();
         });
         disk.remount();
-        lose_memory(&store);
         assert_ne!(disk.life(), life, "a new mount is a new life");
         let db =
             Db::open(&store, Mode::Load.options()).unwrap_or_else(|error| panic!("round {round}, {mode:?}: {error}"));
@@ -174,13 +173,6 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
     );
     // If no cut loses data, nothing was tested.
     assert!(cuts < 20 || rounds_with_losses > cuts / 4);
-}
-
-/// Removes the log's shared memory. A real power cut would have done so, but here the machine keeps running.
-fn lose_memory(store: &Path) {
-    if let Some(memory) = PosixStorage::new(store).shared_memory() {
-        memory.list().unwrap().into_iter().for_each(|piece| memory.remove(piece).unwrap());
-    }
 }
 
 /// Prints the round if a check panics.

@@ -366,7 +366,7 @@ fn a_failed_sync_is_permanent() {
         write_range(&db, 1..=200);
         db.sync().unwrap();
         write_range(&db, 201..=400);
-        disk.inject("(map-sync name~.log nth=1) -> eio");
+        disk.inject("(sync name~.log nth=1) -> eio");
         assert!(db.sync().is_err());
         let assert_failed = |result: Result<(), Error>, what: &str| match result {
             Err(Error::ReadOnly { reason }) => assert!(reason.contains(".log"), "{what}: {reason}"),

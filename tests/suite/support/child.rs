@@ -32,6 +32,7 @@ fn entry_point() {
         "load" => crate::disk_full::bounds::child(),
         "power cut" => crate::crash::power_cut::child(),
         "real error" => crate::crash::real_errors::child(),
+        "shadow" => crate::crash::shadow::child(),
         "slow merge" => crate::api::live_stats::child(),
         "writer" => crate::concurrency::openers::child(),
         // A run of the ignored tests.

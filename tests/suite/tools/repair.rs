@@ -188,7 +188,7 @@ fn losses_of_a_truncated_file_are_reported() {
 fn losses_of_a_truncated_log_segment_are_reported() {
     let world = World::new(5);
     for name in names(&world.disk, ".log") {
-        for length in [4096, 7593, 20_000] {
+        for length in [4096, 7593, 20_000].into_iter().filter(|length| *length < world.image[&name].len()) {
             let disk = world.with(&[(name.clone(), world.image[&name][..length].to_vec())].into(), &[]);
             check_repair(&world, &disk, &format!("{name} cut to {length}"), Unreported::Nothing);
         }

@@ -55,7 +55,6 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             memory: common.memory,
             write_buffer: bench.write_buffer,
             sync: common.sync,
-            shared_log: common.shared_log(),
             plain_filters: bench.filters == Filters::Quotient,
             partitions: None,
         },

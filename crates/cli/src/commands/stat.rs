@@ -45,7 +45,8 @@ fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
         branch_bytes: opened.branch_bytes,
         value_files: opened.value_files,
         log_bytes: opened.log_bytes,
-        log_memory_bytes: opened.log_memory_bytes,
+        log_shadow_bytes: opened.log_shadow_bytes,
+        log_discarded_writes: opened.log_discarded_writes,
         ballast_bytes: opened.ballast_bytes,
         ..live.stats.clone()
     }
@@ -190,7 +191,7 @@ fn statistics(stats: &Stats) -> Report {
         .size("branch_bytes", "bytes in branch files", stats.branch_bytes)
         .count("value_files", "value files", stats.value_files)
         .size("log_bytes", "bytes of log", stats.log_bytes)
-        .size("log_memory_bytes", "bytes of log in shared memory", stats.log_memory_bytes)
+        .size("log_shadow_bytes", "bytes of the log's shadows", stats.log_shadow_bytes)
         .size("ballast_bytes", "disk space reserved as ballast", stats.ballast_bytes)
         .count("last_number", "newest sequence number", stats.last_number)
         .count("synced_number", "synced through sequence number", stats.synced_number)
@@ -231,7 +232,8 @@ fn statistics(stats: &Stats) -> Report {
         .count("longest_delay_ns", "", stats.longest_delay_ns)
         .count("conflicts", "", stats.conflicts)
         .count("retried_updates", "", stats.retried_updates)
-        .count("log_memory_refused", "", stats.log_memory_refused);
+        .count("log_shadows_refused", "", stats.log_shadows_refused)
+        .count("log_discarded_writes", "", stats.log_discarded_writes);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
     report

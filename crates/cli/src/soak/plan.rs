@@ -1,7 +1,7 @@
 //! The plan of a round: its options and its end. A pure function of the soak's seed and the round's number.
 
 use super::work::Work;
-use alluvium::{Compression, LogMemory, Options};
+use alluvium::{Compression, Options};
 use std::time::Duration;
 
 /// The least budget of a round; a store refuses less than a quarter of it.
@@ -58,8 +58,6 @@ impl Plan {
             _ => longest,
         };
         let after = most.min(longest).mul_f64(random.unit());
-        let log_memory = if random.below(2) == 0 { LogMemory::File } else { LogMemory::SharedMemory };
-        let options = Options { log_memory, ..options };
         Self { options, budget, workers, verify, end, after }
     }
 }
@@ -81,7 +79,6 @@ mod tests {
             ("cut", count(|plan| plan.options.force_cut)),
             ("compressed", count(|plan| plan.options.compression == Compression::Lz4)),
             ("never synced by itself", count(|plan| plan.options.sync_interval.is_none())),
-            ("with its log in shared memory", count(|plan| plan.options.log_memory == LogMemory::SharedMemory)),
             ("short", count(|plan| plan.after < Duration::from_millis(60))),
             ("long", count(|plan| plan.after > Duration::from_secs(5))),
         ] {

@@ -16,14 +16,6 @@ impl Disk {
     pub(in crate::io::simulated) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
         let mut random = Random::new(seed);
         self.absorb_all();
-        if new_boot {
-            self.pieces.files.clear();
-            self.collect();
-        }
-        // The loss of the disk's data does not change what is in memory.
-        for id in self.pieces.files.values() {
-            Arc::make_mut(self.files.get_mut(id).expect("pieces are kept")).settle();
-        }
         if !self.names.is_settled() {
             self.names_mut().cut(&mut random);
         }
@@ -31,7 +23,7 @@ impl Disk {
             Arc::make_mut(self.files.get_mut(&id).expect("just found")).cut(&mut random);
         }
         self.boot += u64::from(new_boot);
-        self.mount += 1;
+        self.instance += 1;
         self.next_process()
     }
 
@@ -41,7 +33,7 @@ impl Disk {
             self.file_mut(id).settle();
         }
         self.names_mut().sync();
-        self.mount += 1;
+        self.instance += 1;
         self.next_process()
     }
 
@@ -65,7 +57,6 @@ impl Disk {
         let mut image = Self {
             names: Arc::clone(&self.names),
             files: self.files.clone(),
-            pieces: self.pieces.clone(),
             opened: BTreeMap::new(),
             locks: BTreeMap::new(),
             faults: Faults::default(),

@@ -2,7 +2,7 @@
 
 use crate::support::Random;
 use alluvium::internals::TrunkOptions;
-use alluvium::{Compression, Durability, LogMemory, MemoryComponent, Options};
+use alluvium::{Compression, Durability, MemoryComponent, Options};
 use std::fmt;
 use std::time::Duration;
 
@@ -32,13 +32,7 @@ struct Tree {
 }
 
 impl Settings {
-    /// `memory_lives`: whether shared memory outlives the process, so that the log may be in it.
-    pub fn draw(random: &mut Random, memory_lives: bool) -> Self {
-        let log_memory = match random.below(3) {
-            0 => LogMemory::File,
-            1 if memory_lives => LogMemory::SharedMemory,
-            _ => LogMemory::Auto,
-        };
+    pub fn draw(random: &mut Random) -> Self {
         let memory_budget = [256 << 10, 320 << 10, 1 << 20, 16 << 20][random.below(4) as usize];
         let interval = [None, Some(1), Some(20), Some(100)][random.below(4) as usize];
         let options = Options {
@@ -50,7 +44,6 @@ impl Settings {
             write_buffer: random.one_in(4).then_some((memory_budget / 6).clamp(32 << 10, 100 << 10)),
             memory_component: [MemoryComponent::TwoLevel, MemoryComponent::Skiplist][random.below(2) as usize],
             maplets: random.one_in(2),
-            log_memory,
             ..Options::default()
         };
         Self { options, small: !random.one_in(4), tree: Tree::draw(random) }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The disk of the store's files.
 enum Disk {
-    /// The flag says whether shared memory outlives its process.
+    /// The flag says whether the log is written through mappings.
     Simulated(SimulatedStorage, bool),
     Real(tempfile::TempDir),
 }
@@ -80,9 +80,9 @@ impl Store {
         let disk = if number == super::STORES - 1 && random.one_in(4) {
             Disk::Real(tempfile::tempdir().unwrap())
         } else {
-            let (disk, memory) = (SimulatedStorage::new(seed), random.one_in(2));
-            disk.set_memory_outlives(memory);
-            Disk::Simulated(disk, memory)
+            let (disk, mapped) = (SimulatedStorage::new(seed), !random.one_in(3));
+            disk.set_maps_safely(mapped);
+            Disk::Simulated(disk, mapped)
         };
         let settings = disk.settings(&mut random);
         let mut store = Self {
@@ -120,7 +120,7 @@ impl Store {
     pub fn settings(&self) -> String {
         let how = if self.is_deterministic { "without threads" } else { "with threads" };
         let disk = match &self.disk {
-            Disk::Simulated(_, memory) => format!("on a simulated disk (memory outlives: {memory})"),
+            Disk::Simulated(_, mapped) => format!("on a simulated disk (log mapped: {mapped})"),
             Disk::Real(_) => "on a real disk".into(),
         };
         format!("{how}, {disk}, {}", self.settings)
@@ -347,7 +347,7 @@ impl Disk {
     }
 
     fn settings(&self, random: &mut Random) -> Settings {
-        Settings::draw(random, matches!(self, Self::Simulated(_, true)))
+        Settings::draw(random)
     }
 }
 

@@ -1,10 +1,8 @@
 //! A storage that lets a test act before any chosen operation of its user, and change the bytes that are read.
 
 use alluvium::Result;
-use alluvium::storage::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile,
-};
-use std::path::{Path, PathBuf};
+use alluvium::storage::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,46 +106,8 @@ impl Storage for Hooked {
         self.storage.life()
     }
 
-    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        let memory = self.storage.shared_memory()?;
-        Some(Arc::new(HookedMemory { memory, hooked: self.clone() }))
-    }
-}
-
-#[derive(Debug)]
-struct HookedMemory {
-    memory: Arc<dyn SharedMemory>,
-    hooked: Hooked,
-}
-
-impl SharedMemory for HookedMemory {
-    fn outlives_process(&self) -> bool {
-        self.memory.outlives_process()
-    }
-
-    fn path_of(&self, piece: u64) -> PathBuf {
-        self.memory.path_of(piece)
-    }
-
-    fn list(&self) -> Result<Vec<u64>> {
-        self.hooked.step();
-        self.memory.list()
-    }
-
-    fn create(&self, piece: u64, length: usize) -> Result<Arc<dyn MappedFile>> {
-        self.hooked.step();
-        self.memory.create(piece, length)
-    }
-
-    fn open(&self, piece: u64) -> Result<Option<Arc<dyn StorageFile>>> {
-        self.hooked.step();
-        let file = self.memory.open(piece)?;
-        Ok(file.map(|file| Arc::new(HookedFile { file, hooked: self.hooked.clone() }) as Arc<dyn StorageFile>))
-    }
-
-    fn remove(&self, piece: u64) -> Result<()> {
-        self.hooked.step();
-        self.memory.remove(piece)
+    fn maps_safely(&self) -> bool {
+        self.storage.maps_safely()
     }
 }
 
@@ -221,5 +181,10 @@ impl MappedFile for HookedMap {
     fn sync(&self) -> Result<()> {
         self.hooked.step();
         self.map.sync()
+    }
+
+    fn check_writeback(&self) -> Result<()> {
+        self.hooked.step();
+        self.map.check_writeback()
     }
 }

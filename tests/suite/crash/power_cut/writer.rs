@@ -3,7 +3,7 @@
 
 use super::ledger::{Ledger, WRITERS, WRITES_MAX, pack, stage, unpack};
 use crate::support::{Random, setting};
-use alluvium::{Db, Durability, LogMemory, Options, WriteBatch, WriteOptions};
+use alluvium::{Db, Durability, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,12 +37,8 @@ impl Mode {
             Self::Flush | Self::Opening => (1 << 20, None),
             Self::Compaction => (256 << 10, Some(Duration::from_millis(5))),
         };
-        let log_memory = match self {
-            Self::Load | Self::Compaction => LogMemory::SharedMemory,
-            Self::Flush | Self::Opening => LogMemory::File,
-        };
         let memory_budget = Some(memory_budget);
-        Options { memory_budget, background_threads: Some(2), sync_interval, log_memory, ..Options::default() }
+        Options { memory_budget, background_threads: Some(2), sync_interval, ..Options::default() }
     }
 
     pub fn named(name: &str) -> Self {

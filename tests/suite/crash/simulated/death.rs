@@ -1,7 +1,7 @@
 //! The ways in which a store can die, and the data that must survive each.
 
+use alluvium::Options;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{LogMemory, Options};
 use std::fmt;
 use std::time::Duration;
 
@@ -72,8 +72,6 @@ pub fn options() -> Options {
         memory_budget: Some(256 << 10),
         background_threads: Some(1),
         sync_interval: Some(SYNC_INTERVAL),
-        // The simulated disk decides (`set_memory_outlives`).
-        log_memory: LogMemory::Auto,
         ..Options::default()
     }
 }

@@ -31,8 +31,8 @@ pub struct Plan {
     pub go_on: u64,
     /// Faults of the disk during the run, such as the kernel's own writeback.
     pub faults: &'static str,
-    /// Whether the log goes to shared memory first.
-    pub memory: bool,
+    /// Whether the log is written through mappings.
+    pub mapped: bool,
     /// Whether the tree has maplets.
     pub maplets: bool,
     /// The sizes of the tree's parts.
@@ -110,7 +110,7 @@ type Checked = Result<(), String>;
 impl Explorer<'_> {
     fn run(&mut self, steps: &[Step], seed: u64) -> Checked {
         let disk = SimulatedStorage::new(seed);
-        disk.set_memory_outlives(self.plan.memory);
+        disk.set_maps_safely(self.plan.mapped);
         disk.record_crashes();
         self.trail.push("opening".into());
         let settings = (self.plan.maplets, self.plan.tree);

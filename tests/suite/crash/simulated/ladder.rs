@@ -30,10 +30,10 @@ const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25;
                              fill 39; compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush; work; compact; put-sync 6; \
                              reopen; fill 3; optimize 0; put 8";
 
-/// In every other million of seeds, the log has shadow segments in shared memory.
-const MEMORY: u64 = 1_000_000;
+/// In every other million of seeds, the log is not written through mappings.
+const WRITTEN: u64 = 1_000_000;
 /// From this seed on the store has a tree of several levels.
-const ON_A_TREE: u64 = 2 * MEMORY;
+const ON_A_TREE: u64 = 2 * WRITTEN;
 
 fn tree_of(seed: u64) -> Tree {
     if seed < ON_A_TREE { Tree::Usual } else { Tree::Small { fanout: 3 } }
@@ -194,10 +194,12 @@ impl Climb {
             }
         }
         let poisoned = self.is_poisoned();
-        let sync_failed =
-            self.disk.failed_operations().iter().any(|(operation, _)| {
-                matches!(operation, Operation::Sync | Operation::MapSync | Operation::SyncDirectory)
-            });
+        let sync_failed = self.disk.failed_operations().iter().any(|(operation, _)| {
+            matches!(
+                operation,
+                Operation::Sync | Operation::MapSync | Operation::CheckWriteback | Operation::SyncDirectory
+            )
+        });
         let cut = self.disk.clone_disk().power_cut(seed);
         check_opened((&cut, self.tree), &self.promise, self.promise.synced)
             .map_err(|error| format!("after power cut {seed}: {error}"))?;
@@ -250,7 +252,7 @@ fn try_contents(db: &DeterministicDb) -> Result<Option<Contents>, String> {
 /// Executes the run under a fault. Returns the number of operations of the disk. Records what the fault interrupted.
 fn climb(fault: &str, seed: u64, strikes: &mut Strikes) -> Result<u64, String> {
     let (disk, tree) = (SimulatedStorage::new(seed), tree_of(seed));
-    disk.set_memory_outlives(!(seed / MEMORY).is_multiple_of(2));
+    disk.set_maps_safely((seed / WRITTEN).is_multiple_of(2));
     disk.inject(fault);
     disk.inject(&format!("(any nth={OPERATIONS_MAX}) -> crash"));
     let db = Climb::open(&disk, tree)?;
@@ -297,7 +299,7 @@ fn every_operation_on_a_tree_may_fail() {
 fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
     let started = Instant::now();
     let without_fault = |seed| climb("", seed, &mut Strikes::default()).unwrap();
-    let total = without_fault(first + 1).max(without_fault(first + MEMORY + 1));
+    let total = without_fault(first + 1).max(without_fault(first + WRITTEN + 1));
     assert!(total > 100, "{total}");
     let (mut runs, mut failures) = (0, Vec::new());
     for nth in 1..=total {
@@ -313,12 +315,12 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
             if !(nth * 7 + at as u64).is_multiple_of(every) {
                 continue;
             }
-            // Alternates between the log in files and in shared memory, or tries both with each fault if every fault is
-            // tried.
+            // Alternates between a log that is mapped and one that is written, or tries both with each fault if every
+            // fault is tried.
             for place in 0..2 {
                 if every == 1 || (nth / every + place).is_multiple_of(2) {
                     runs += 1;
-                    failures.extend(climb_caught(fault, first + nth * 100 + at as u64 + place * MEMORY, strikes));
+                    failures.extend(climb_caught(fault, first + nth * 100 + at as u64 + place * WRITTEN, strikes));
                 }
             }
         }
@@ -331,9 +333,9 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
 #[test]
 fn every_sync_may_fail() {
     let (mut runs, mut failures) = (0, Vec::new());
-    let in_memory = [("write name~.log", 40, MEMORY), ("sync name~.log", 30, MEMORY)];
-    let in_files = [("map-sync", 16, 0), ("sync", 40, 0), ("sync-directory", 30, 0)];
-    for (operation, count, place) in in_files.into_iter().chain(in_memory) {
+    let mapped = [("sync", 50, 0), ("sync-directory", 30, 0), ("check-writeback", 16, 0), ("write name~.log", 40, 0)];
+    let written = [("write name~.log", 40, WRITTEN), ("sync name~.log", 30, WRITTEN)];
+    for (operation, count, place) in mapped.into_iter().chain(written) {
         for nth in 1..=count {
             for seed in 0..setting("ALLUVIUM_LADDER_SEEDS", 6) {
                 runs += 1;

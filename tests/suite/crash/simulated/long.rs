@@ -6,7 +6,7 @@ use super::world::{Strikes, Tree};
 use crate::support::{Random, setting};
 use std::time::Instant;
 
-/// With every second seed the log has shadow segments in shared memory. The tree has maplets except with every third
+/// With every third seed the log is not written through mappings. The tree has maplets except with every third
 /// seed, and small nodes except with every fourth.
 fn plan(points: u64, seed: u64) -> Plan {
     Plan {
@@ -18,7 +18,7 @@ fn plan(points: u64, seed: u64) -> Plan {
         go_on: 3,
         // Sometimes the disk hangs for longer than the sync interval.
         faults: "(any p=0.02) -> write-back; (any p=0.002) -> slow=100s",
-        memory: !seed.is_multiple_of(2),
+        mapped: !seed.is_multiple_of(3),
         maplets: !seed.is_multiple_of(3),
         tree: if seed.is_multiple_of(4) { Tree::Usual } else { Tree::Small { fanout: 2 + seed as usize % 3 } },
         spared: 0,
@@ -95,8 +95,8 @@ fn long_runs_survive_sampled_deaths() {
 #[test]
 fn a_disk_that_ignores_syncs_is_detected_and_the_run_shrinks() {
     let plan = Plan {
-        faults: "(map-sync name~.log) -> stale",
-        memory: false,
+        faults: "(sync,map-sync name~.log) -> stale",
+        mapped: true,
         maplets: false,
         tree: Tree::Usual,
         ..plan(1, 3)

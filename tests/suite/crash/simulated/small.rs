@@ -53,7 +53,7 @@ fn plan() -> Plan {
         depth: setting("ALLUVIUM_CRASH_DEPTH", 2) as u32,
         go_on: setting("ALLUVIUM_CRASH_GO_ON", 4),
         faults: "(any p=0.05) -> write-back",
-        memory: false,
+        mapped: true,
         maplets: false,
         tree: Tree::Usual,
         spared: 0,
@@ -108,7 +108,7 @@ fn every_short_run_survives_every_death() {
     // The longest runs have the log in shared memory, and maplets; a setting chooses how many of them.
     let some = setting("ALLUVIUM_CRASH_MEMORY_EVERY", 3) as usize;
     let some: Vec<_> = all.iter().rev().step_by(some.max(1)).cloned().collect();
-    tally.add(explore_all(&some, seed, &Plan { memory: true, maplets: true, ..plan }));
+    tally.add(explore_all(&some, seed, &Plan { mapped: false, maplets: true, ..plan }));
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "seed {seed}: {} runs, {} crash points, {} recoveries, {:.1} s, {:.0} recoveries a second",

@@ -13,7 +13,7 @@ impl ChunkOwners {
     }
 
     /// Takes `count` chunks from `first` on, or none of them.
-    pub(super) fn take(&self, first: usize, count: usize) -> bool {
+    pub(in crate::log) fn take(&self, first: usize, count: usize) -> bool {
         // Acquire pairs with `release`: the former owner's stores there come before the new owner's.
         for (at, owned) in self.0[first..first + count].iter().enumerate() {
             if owned.swap(true, Ordering::Acquire) {
@@ -35,7 +35,7 @@ impl ChunkOwners {
     }
 
     /// The first of `count` adjacent chunks without owners, from `from` on.
-    pub(super) fn free_run(&self, from: usize, count: usize) -> Option<usize> {
+    pub(in crate::log) fn free_run(&self, from: usize, count: usize) -> Option<usize> {
         let mut start = from;
         for (chunk, owned) in self.0.iter().enumerate().skip(from) {
             if owned.load(Ordering::Acquire) {
@@ -52,7 +52,7 @@ impl ChunkOwners {
         &self.0[chunk]
     }
 
-    pub(super) fn release(&self, first: usize, count: usize) {
+    pub(in crate::log) fn release(&self, first: usize, count: usize) {
         for owned in &self.0[first..first + count] {
             owned.store(false, Ordering::Release);
         }

@@ -1,0 +1,46 @@
+//! Makes the log small after a while without writes: a store that is only read, or not used at all, keeps no large
+//! segments, shadows and spare files. The thread that finishes segments, or a thread that steps.
+
+use super::background::Background;
+use crate::engine::directory::locks;
+use crate::util::{Error, Result};
+
+impl Background {
+    /// Makes the log small if it is time to. Returns whether it did something.
+    pub(super) fn rest_log_when_quiet(&self) -> bool {
+        let (last, incorporated) = (self.read.sequencer.last_relaxed(), self.generations.incorporated());
+        if self.health.check().is_err() || !self.quiet.is_over(last, incorporated, self.scheduler.clock.now()) {
+            return false;
+        }
+        match self.rest_log() {
+            // The next quiet time tries again.
+            Err(error) if error.is_disk_full() => false,
+            Err(Error::Closed) => false,
+            Err(error) => {
+                self.log.poison(&error);
+                false
+            }
+            Ok(has_rested) => has_rested,
+        }
+    }
+
+    fn rest_log(&self) -> Result<bool> {
+        let has_rested = self.log.log.rest(&self.read.sequencer)?;
+        Ok(self.trim_log()? || has_rested)
+    }
+
+    /// Removes the segments of which nothing is needed, and spare files. Returns whether there were any.
+    pub(crate) fn trim_log(&self) -> Result<bool> {
+        let log = &self.log.log;
+        let unneeded = log.recyclable(self.generations.incorporated());
+        if self.publisher.note_log_end(&unneeded)?
+            && let Some(_alone) = locks::to_recycle(&*self.read.storage)?
+        {
+            // If a read-only opener reads the log now, a later call or the next opening removes them.
+            log.recycle(&unneeded)?;
+            log.drop_spares();
+            return Ok(!unneeded.is_empty());
+        }
+        Ok(false)
+    }
+}
