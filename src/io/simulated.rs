@@ -359,6 +359,14 @@ impl Storage for SimulatedStorage {
         Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(name), ticket)) as Box<dyn LockGuard>))
     }
 
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+        let ticket = self.run(Operation::Lock, "", |disk, request| {
+            request.permit()?;
+            disk.lock_directory()
+        })?;
+        Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(""), ticket)) as Box<dyn LockGuard>))
+    }
+
     fn remove_directory(&self) -> Result<()> {
         self.run(Operation::RemoveDirectory, "", |disk, request| {
             request.perform(|| disk.names_mut().remove_directory())

@@ -187,6 +187,34 @@ fn locks_exclude_each_other_by_file_and_part() {
 }
 
 #[test]
+fn a_lock_knows_whether_its_file_was_removed_or_replaced() {
+    on_every_storage(|storage| {
+        let take = || storage.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap();
+        let first = take().unwrap();
+        assert!(first.is_in_place().unwrap());
+        storage.remove("LOCK").unwrap();
+        assert!(!first.is_in_place().unwrap());
+        let second = take().unwrap();
+        assert!(!first.is_in_place().unwrap() && second.is_in_place().unwrap(), "another file has the name");
+        drop(first);
+        assert!(take().is_none(), "dropping the first lock released the second");
+    });
+}
+
+#[test]
+fn the_lock_of_the_directory_needs_no_file() {
+    on_every_storage(|storage| {
+        let lock = storage.lock_directory().unwrap().unwrap();
+        assert!(lock.is_in_place().unwrap() && storage.lock_directory().unwrap().is_none());
+        drop(storage.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().unwrap());
+        storage.remove("LOCK").unwrap();
+        assert!(storage.lock_directory().unwrap().is_none());
+        drop(lock);
+        assert!(storage.lock_directory().unwrap().is_some());
+    });
+}
+
+#[test]
 fn the_directory_is_created_and_removed() {
     on_every_storage(|storage| {
         storage.create_directory().unwrap();
@@ -198,6 +226,7 @@ fn the_directory_is_created_and_removed() {
         assert_eq!(kind(storage.list()), ErrorKind::NotFound);
         assert_eq!(kind(storage.open("a", OpenMode::Create)), ErrorKind::NotFound);
         assert_eq!(kind(storage.lock("a", LockPart::Writer, LockMode::Exclusive)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.lock_directory()), ErrorKind::NotFound);
         storage.create_directory().unwrap();
         assert!(storage.directory_exists().unwrap());
         drop(storage.open("a", OpenMode::CreateDirect).unwrap());

@@ -95,6 +95,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
+    locks.writer.checker().check()?;
     let edit_number = manifest.append_in_new_file(&edit)?;
 
     // Step 7, before new files are created.
@@ -113,7 +114,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let identity = LogIdentity { database, epoch, life: storage.life(), first: recovered.next_number };
     let memory = log_memory(&**storage, options, &identity);
     let log_options = log_options(host, space);
-    let edits = Arc::new(Mutex::new(Edits::new(manifest)));
+    let edits = Arc::new(Mutex::new(Edits::new(manifest, locks.writer.checker())));
     let name_segment = Edits::name_segment(&edits);
     let resources = LogResources { storage: Arc::clone(storage), memory, numbers: Arc::clone(&numbers), name_segment };
     let log = Log::create(resources, identity, log_options)?;

@@ -6,7 +6,7 @@
 
 use crate::io::MappedFile;
 use crate::util::{Error, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,6 @@ unsafe impl Send for PosixMap {}
 unsafe impl Sync for PosixMap {}
 
 impl PosixMap {
-    /// Maps the existing file at `path`, which must not be empty.
-    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(&path)?;
-        Self::new(file, path)
-    }
-
     /// Maps a file that is open for reading and writing, and not empty.
     pub(super) fn new(file: File, path: PathBuf) -> io::Result<Self> {
         let length =
