@@ -2,7 +2,7 @@
 
 use super::assembly::{OpenedStore, assemble};
 use super::host::Host;
-use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, recover};
+use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::directory::store_files::{self, Found, StoreFile};
 use crate::engine::directory::{leveldb_guard, locks, owners, repair_mark};
@@ -72,9 +72,11 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         Found::Store => Manifest::open(Arc::clone(storage))?,
         Found::Empty => create(storage, component)?,
     };
-    leveldb_guard::ensure(&**storage);
+    // Nothing is written to an existing store before these checks.
     check_keyspaces(&**storage, manifest.state())?;
+    check_manifest_end(&**storage, manifest.state(), manifest.bytes(), options)?;
     check_branches(&**storage, manifest.state())?;
+    leveldb_guard::ensure(&**storage);
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
     let inputs = OpenInputs { storage, options, budget, state: &state };
