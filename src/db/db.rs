@@ -9,6 +9,7 @@ use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
+use crate::engine::space::small_disk::fit_to_disk;
 use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
 use crate::engine::tools::verify;
 use crate::engine::types::batch::WriteBatch;
@@ -64,6 +65,7 @@ impl Db {
 
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let options = fit_to_disk(options, &*storage)?;
         let config = StoreConfig::new(Budget::new(&options)?, &options);
         Self::with_config(storage, options, config)
     }

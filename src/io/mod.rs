@@ -136,6 +136,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn available(&self) -> Result<Option<u64>> {
         Ok(None)
     }
+    /// The size of the file system in bytes; `None` if it is unknown. The directory need not exist yet.
+    fn capacity(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// The clock of a store in this directory.
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(SystemClock)

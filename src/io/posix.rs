@@ -244,6 +244,14 @@ impl Storage for PosixStorage {
         let available = self.directory.with_path(room::available);
         available.map(Some).map_err(|error| Error::io("read the free space of", self.path(), error))
     }
+
+    fn capacity(&self) -> Result<Option<u64>> {
+        let capacity = self.directory.with_path(|path| {
+            let there = path.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("."));
+            room::capacity(there)
+        });
+        capacity.map(Some).map_err(|error| Error::io("read the size of the file system of", self.path(), error))
+    }
 }
 
 fn create_with_parents(path: &Path) -> Result<()> {

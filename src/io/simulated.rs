@@ -351,6 +351,10 @@ impl Storage for SimulatedStorage {
         Ok(self.disk.lock().available())
     }
 
+    fn capacity(&self) -> Result<Option<u64>> {
+        Ok(self.disk.lock().capacity)
+    }
+
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, name, |disk, request| {
             request.permit()?;
