@@ -23,7 +23,7 @@ mod tests;
 
 pub use aligned::AlignedBuffer;
 pub use clock::{Clock, SystemClock};
-pub use posix::PosixStorage;
+pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory};
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 pub use shared_memory::SharedMemory;
 

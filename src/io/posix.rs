@@ -16,6 +16,7 @@ mod file;
 mod life;
 mod lock;
 mod map;
+mod memory;
 mod outlives;
 mod read_threads;
 mod ring;
@@ -23,6 +24,7 @@ mod ring_pool;
 mod room;
 mod shared_memory;
 mod shm;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +36,7 @@ use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
 use directory::StoreDirectory;
 use file::PosixFile;
+pub use memory::MemoryStorage;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
 use shared_memory::PosixSharedMemory;
@@ -41,6 +44,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+pub use temporary::TemporaryDirectory;
 
 /// Flags for a new file that is written and read back.
 const CREATE: libc::c_int = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;

@@ -5,8 +5,8 @@ use super::*;
 use crate::util::Error;
 use std::io::ErrorKind;
 
-/// Runs a test on a temporary directory, with and without io_uring, on a simulated disk, and on a tmpfs if there is
-/// one.
+/// Runs a test on a temporary directory, with and without io_uring, in memory, on a simulated disk, and on a tmpfs if
+/// there is one.
 pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
     let directory = tempfile::tempdir().unwrap();
     test(&PosixStorage::new(directory.path()));
@@ -16,6 +16,7 @@ pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         test(&PosixStorage::new(directory.path()));
     }
+    test(&MemoryStorage::new());
     test(&SimulatedStorage::new(1));
 }
 
