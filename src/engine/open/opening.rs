@@ -68,7 +68,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     storage.create_directory()?;
     let locks = locks::for_writing(&**storage, &**clock)?;
     // Another opener may have created the store between the first look and the lock.
-    let mut manifest = match store_files::inspect(&**storage)? {
+    let found = store_files::inspect(&**storage)?;
+    let mut manifest = match found {
         Found::Store => Manifest::open(Arc::clone(storage))?,
         Found::Empty => create(storage, component)?,
     };
@@ -98,7 +99,11 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         ..ManifestEdit::default()
     };
     locks.writer.checker().check()?;
-    let edit_number = manifest.append_in_new_file(&edit)?;
+    // This opening has made the manifest of a new store, so there is nothing to record yet.
+    let edit_number = match found {
+        Found::Store => manifest.append_in_new_file(&edit)?,
+        Found::Empty => manifest.state().edits,
+    };
 
     // Step 7, before new files are created.
     if space == LogSpace::Scarce {
@@ -203,6 +208,7 @@ fn remove_strays(
     repair_mark::remove(storage)?;
     // Without this lock read-only openers may still read the files; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
+    let mut has_removed = false;
     for name in storage.list()? {
         let Some(file) = StoreFile::parse(&name) else { continue };
         let stray = match file {
@@ -217,7 +223,8 @@ fn remove_strays(
         };
         if stray && !owners::may_belong_to_another_store(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;
+            has_removed = true;
         }
     }
-    storage.sync_directory()
+    if has_removed { storage.sync_directory() } else { Ok(()) }
 }

@@ -161,8 +161,8 @@ pub(super) fn recover(
 ) -> Result<Recovered> {
     let OpenInputs { storage, options, state, .. } = *inputs;
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
-        // The value files that recovery relies on must be durable before its edit; the directory is synced once, at the
-        // end.
+        // The value files that recovery relies on must be durable before its edit. The opening of the manifest has made
+        // their names durable.
         Some(reference) if readers.values.is_complete(&reference)? => {
             if access != Access::Write {
                 return Ok(true);
@@ -188,9 +188,5 @@ pub(super) fn recover(
         threads,
         value_complete: &value_complete,
     };
-    let recovered = log::recover(input)?;
-    if access == Access::Write {
-        storage.sync_directory()?;
-    }
-    Ok(recovered)
+    log::recover(input)
 }

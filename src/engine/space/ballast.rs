@@ -360,7 +360,7 @@ mod tests {
         let disk = SimulatedStorage::new(2);
         let ballast = on(&disk);
         let inputs = ReserveInputs { segment: 64 << 10, memtable: 1 << 20, ..INPUTS };
-        disk.set_capacity(Some(inputs.bytes_max()));
+        disk.set_capacity(Some(2 * inputs.bytes()));
         ballast.adjust(inputs).unwrap();
         let held = ballast.bytes();
         disk.set_capacity(Some(held + 4096));
