@@ -86,8 +86,8 @@ pub mod storage {
     #[cfg(any(test, feature = "testing"))]
     pub use crate::io::simulated;
     pub use crate::io::{
-        AlignedBuffer, Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, PosixStorage,
-        ReadDone, ReadRequest, Storage, StorageFile, SystemClock,
+        AlignedBuffer, Clock, Life, LockGuard, LockMode, LockPart, MappedFile, MemoryStorage, OpenMode, PendingReads,
+        PosixStorage, ReadDone, ReadRequest, Storage, StorageFile, SystemClock,
     };
 }
 

@@ -9,6 +9,7 @@ use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
+use crate::engine::space::small_disk::fit_to_disk;
 use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
 use crate::engine::tools::verify;
 use crate::engine::types::batch::WriteBatch;
@@ -18,7 +19,7 @@ use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactR
 use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
-use crate::io::{PosixStorage, Storage};
+use crate::io::{PosixStorage, Storage, TemporaryDirectory};
 use crate::util::{Error, Result, SequenceNumber};
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -45,6 +46,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Db {
     pub(crate) engine: Arc<Engine>,
+    /// Removed after the store is closed.
+    pub(crate) _temporary: Option<TemporaryDirectory>,
 }
 
 impl Db {
@@ -62,8 +65,29 @@ impl Db {
         Self::open_with(Arc::new(PosixStorage::new(path.as_ref())), options)
     }
 
+    /// Creates a store in a new directory under the system's temporary directory. The directory is removed when the `Db`
+    /// is closed or dropped, by a panic, too; if the process is killed, it stays. For tests and for data that memory
+    /// cannot hold. `storage::MemoryStorage` has a store without files.
+    ///
+    /// ```
+    /// let db = alluvium::Db::open_temporary(alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// assert_eq!(db.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_temporary(options: Options) -> Result<Self> {
+        let (storage, directory) = PosixStorage::temporary()?;
+        let mut db = Self::open_with(Arc::new(storage), Options { create_if_missing: true, ..options })?;
+        db._temporary = Some(directory);
+        Ok(db)
+    }
+
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let options = fit_to_disk(options, &*storage)?;
         let config = StoreConfig::new(Budget::new(&options)?, &options);
         Self::with_config(storage, options, config)
     }
@@ -72,7 +96,7 @@ impl Db {
         let clock = storage.clock();
         let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Threads, clock))?;
         // From here on a failure closes the store.
-        let db = Self { engine };
+        let db = Self { engine, _temporary: None };
         db.engine.start_threads()?;
         db.engine.background.refill(&contents)?;
         Ok(db)

@@ -11,6 +11,7 @@ use crate::engine::background::background::Background;
 use crate::engine::open::host::Host;
 use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
+use crate::engine::space::small_disk::fit_to_disk;
 use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
 use crate::format::log_record::Operation;
@@ -31,6 +32,7 @@ pub struct DeterministicDb {
 impl DeterministicDb {
     /// Like `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let options = fit_to_disk(options, &*storage)?;
         let config = StoreConfig::new(Budget::new(&options)?, &options);
         Self::with_config(storage, options, config)
     }
@@ -57,7 +59,7 @@ impl DeterministicDb {
     fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.deterministic_clock();
         let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
-        let db = Db { engine };
+        let db = Db { engine, _temporary: None };
         db.engine.background.refill(&contents)?;
         Ok(Self { db })
     }

@@ -1,5 +1,6 @@
 //! The log as the store uses it: syncs, the sync interval, and what happens after a failure. Any thread.
 
+use super::directory::locks::LockCheck;
 use super::read::read_path::ReadPath;
 use super::scheduler::Scheduler;
 use super::shared_components::SharedComponents;
@@ -29,6 +30,7 @@ pub(crate) struct DurableLog {
     read: Arc<ReadPath>,
     health: Arc<Health>,
     scheduler: Arc<Scheduler>,
+    lock: Arc<LockCheck>,
     /// `None`: there are no background syncs.
     interval: Option<Duration>,
     /// When the next background sync is due.
@@ -36,7 +38,12 @@ pub(crate) struct DurableLog {
 }
 
 impl DurableLog {
-    pub(crate) fn new(shared: &SharedComponents, opened: OpenedLog, interval: Option<Duration>) -> Arc<Self> {
+    pub(crate) fn new(
+        shared: &SharedComponents,
+        opened: OpenedLog,
+        interval: Option<Duration>,
+        lock: Arc<LockCheck>,
+    ) -> Arc<Self> {
         let OpenedLog { log, epoch, start, discarded } = opened;
         let interval = interval.filter(|interval| !interval.is_zero());
         Arc::new(Self {
@@ -47,6 +54,7 @@ impl DurableLog {
             read: Arc::clone(&shared.read),
             health: Arc::clone(&shared.health),
             scheduler: Arc::clone(&shared.scheduler),
+            lock,
             interval,
             due: Mutex::new(next_sync(shared.scheduler.clock.now(), interval)),
         })
@@ -54,6 +62,10 @@ impl DurableLog {
 
     /// Makes every write up to a number durable.
     pub(crate) fn sync_through(&self, number: SequenceNumber) -> Result<()> {
+        if self.log.synced() >= number {
+            return Ok(());
+        }
+        self.check_lock()?;
         let read = &self.read;
         let synced = self.log.sync_through(&read.sequencer, number, &|| read.values.sync());
         synced.inspect_err(|error| {
@@ -99,6 +111,12 @@ impl DurableLog {
     /// How long it is until the next background sync.
     pub(crate) fn time_until_sync(&self) -> Duration {
         self.due.lock().saturating_sub(self.scheduler.clock.now())
+    }
+
+    /// Stops the store if the writer's lock file was removed or replaced. Whoever makes something durable, or removes a
+    /// file, calls this before. No sync has failed, so there is no poison mark.
+    pub(crate) fn check_lock(&self) -> Result<()> {
+        self.lock.check().inspect_err(|error| self.poison(error))
     }
 
     /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the

@@ -14,7 +14,7 @@
 //! | `Background` | choice and execution of tasks | all of these |
 
 use super::background::background::Background;
-use super::directory::locks::Guard;
+use super::directory::locks::WriterLock;
 use super::read::read_path::ReadPath;
 use super::scheduler::task::WorkerRole;
 use super::state::health::Health;
@@ -33,7 +33,7 @@ pub(crate) struct Engine {
     pub(crate) numbers: Arc<FileNumbers>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The lock of the one writer; released when the store is closed.
-    pub(super) writer_lock: Mutex<Option<Guard>>,
+    pub(super) writer_lock: Mutex<Option<WriterLock>>,
 }
 
 impl Engine {

@@ -2,6 +2,7 @@
 //!
 //! Any thread. Edits are serialized by the edit mutex; a view with the new tree is published under it.
 
+use super::directory::locks::LockCheck;
 use super::durable_log::DurableLog;
 use super::read::read_path::ReadPath;
 use super::shared_components::SharedComponents;
@@ -19,14 +20,15 @@ pub(crate) struct Edits {
     pub(crate) manifest: Manifest,
     /// The value files that each live branch file lists, for branch files that list any.
     pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+    lock: Arc<LockCheck>,
 }
 
 impl Edits {
     /// The manifest of a store that is being opened.
-    pub(crate) fn new(manifest: Manifest) -> Self {
+    pub(crate) fn new(manifest: Manifest, lock: Arc<LockCheck>) -> Self {
         let branches = manifest.state().branches.values().filter(|meta| !meta.value_files.is_empty());
         let branch_values = branches.map(|meta| (meta.file, meta.value_files.clone())).collect();
-        Self { manifest, branch_values }
+        Self { manifest, branch_values, lock }
     }
 
     /// The function that the log calls for each new segment.
@@ -35,7 +37,9 @@ impl Edits {
         Box::new(move |segment, synced| {
             let log_segments_added = vec![segment];
             let edit = ManifestEdit { log_segments_added, log_synced: Some(synced), ..ManifestEdit::default() };
-            edits.lock().manifest.append(&edit)
+            let mut edits = edits.lock();
+            edits.lock.check()?;
+            edits.manifest.append(&edit)
         })
     }
 }
@@ -77,6 +81,7 @@ impl TreePublisher {
     /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is
     /// published (rule D1).
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
+        self.check_lock()?;
         let view = &self.read.view;
         let mut edits = self.edits.lock();
         let mut applied = self.disk.apply(outcome, &view.load().disk);
@@ -97,6 +102,11 @@ impl TreePublisher {
         drop(edits);
         self.read.cached_cursors.revoke_idle(view.version());
         Ok(())
+    }
+
+    /// See `DurableLog::check_lock`.
+    pub(crate) fn check_lock(&self) -> Result<()> {
+        self.log.check_lock()
     }
 
     /// Completes an edit and makes it durable, with the names of the files that it adds.
@@ -160,6 +170,7 @@ impl TreePublisher {
         if synced <= state.log_synced.max(state.incorporated) && log_segments_dropped.is_empty() {
             return Ok(true);
         }
+        self.check_lock()?;
         let edit = ManifestEdit { log_synced: Some(synced), log_segments_dropped, ..ManifestEdit::default() };
         match edits.manifest.append(&edit) {
             Ok(number) => {

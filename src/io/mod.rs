@@ -22,7 +22,7 @@ mod tests;
 
 pub use aligned::AlignedBuffer;
 pub use clock::{Clock, SystemClock};
-pub use posix::PosixStorage;
+pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory};
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 
 /// Bytes that are copied at once if a file cannot be linked.
@@ -119,6 +119,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// lock creates the file if it is missing; a shared lock needs no permission to write. The file stays. The lock
     /// ends when the guard is dropped or the process dies.
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>>;
+    /// Locks the directory itself exclusively, for its writer; `None` if another holder excludes it. Does not wait. The
+    /// lock holds although files in the directory are removed. While it is held, this storage continues to use the
+    /// same directory if that is renamed. A storage that cannot lock directories returns a guard that locks nothing.
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>>;
     /// Removes the directory itself, which must be empty.
     fn remove_directory(&self) -> Result<()>;
     /// The present life; `None` if it is unknown.
@@ -131,6 +135,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     }
     /// Bytes that may still be written to the file system now; `None` if it is unknown.
     fn available(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+    /// The size of the file system in bytes; `None` if it is unknown. The directory need not exist yet.
+    fn capacity(&self) -> Result<Option<u64>> {
         Ok(None)
     }
     /// The clock of a store in this directory.
@@ -230,4 +238,8 @@ pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Resu
 }
 
 /// Holds a lock until it is dropped.
-pub trait LockGuard: Send + Sync + std::fmt::Debug {}
+pub trait LockGuard: Send + Sync + std::fmt::Debug {
+    /// Whether the name that was locked still leads to the file that is locked. If not, somebody removed or replaced
+    /// that file, and another process can take the same lock.
+    fn is_in_place(&self) -> Result<bool>;
+}

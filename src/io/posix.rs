@@ -9,17 +9,20 @@
 //!
 //! Invariants:
 //! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
-//! 2. A name is one path component.
+//! 2. A name is one path component. `directory` says which directory it is looked up in.
 
+mod directory;
 mod file;
 mod file_system;
 mod life;
 mod lock;
 mod map;
+mod memory;
 mod read_threads;
 mod ring;
 mod ring_pool;
 mod room;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -28,19 +31,24 @@ use super::{
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
+use directory::StoreDirectory;
 use file::PosixFile;
+pub use memory::MemoryStorage;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+pub use temporary::TemporaryDirectory;
+
+/// Flags for a new file that is written and read back.
+const CREATE: libc::c_int = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
 
 /// A store's directory on a POSIX file system.
 #[derive(Debug)]
 pub struct PosixStorage {
-    path: PathBuf,
+    directory: Arc<StoreDirectory>,
     direct_refused: AtomicBool,
     reads_through_page_cache: bool,
     log_is_written: bool,
@@ -53,7 +61,7 @@ impl PosixStorage {
     /// The directory at `path`, which need not exist yet. Accesses nothing.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
-            path: path.into(),
+            directory: Arc::new(StoreDirectory::new(path.into())),
             direct_refused: AtomicBool::new(false),
             reads_through_page_cache: false,
             log_is_written: false,
@@ -100,52 +108,55 @@ impl PosixStorage {
         self.rings.get_or_init(|| RingPool::new().ok()).as_ref()
     }
 
-    fn file_path(&self, name: &str) -> PathBuf {
-        debug_assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name:?} is not a file name");
-        self.path.join(name)
-    }
-
     /// Opens with direct I/O if the file system has it. Returns whether it did.
-    fn open_direct(&self, path: &Path, write: bool, create: bool) -> io::Result<(File, bool)> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(write).create_new(create);
+    fn open_direct(&self, name: &str, flags: libc::c_int) -> io::Result<(File, bool)> {
+        let mut flags = flags;
         if !self.direct_refused.load(Ordering::Relaxed) {
-            match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+            match self.directory.open(name, flags | libc::O_DIRECT) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     self.direct_refused.store(true, Ordering::Relaxed);
-                    // A refused open may have created the file all the same. It did not exist before: `create_new`
-                    // checks that first.
-                    options.create_new(false).create(create);
+                    // A refused open may have created the file all the same. It did not exist before: `O_EXCL` checks
+                    // that first.
+                    flags &= !libc::O_EXCL;
                 }
                 opened => return Ok((opened?, true)),
             }
         }
-        Ok((options.open(path)?, false))
+        Ok((self.directory.open(name, flags)?, false))
+    }
+
+    fn open_cached(&self, name: &str, flags: libc::c_int) -> io::Result<(File, bool)> {
+        Ok((self.directory.open(name, flags)?, false))
+    }
+
+    fn error(&self, operation: &'static str, name: &str) -> impl FnOnce(io::Error) -> Error {
+        let path = self.path_of(name);
+        move |error| Error::io(operation, &path, error)
     }
 }
 
 impl Storage for PosixStorage {
     fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
     fn create_directory(&self) -> Result<()> {
-        create_with_parents(&self.path)
+        create_with_parents(self.path())
     }
 
     fn directory_exists(&self) -> Result<bool> {
-        match fs::metadata(&self.path) {
+        match fs::metadata(self.path()) {
             Ok(metadata) if metadata.is_dir() => Ok(true),
-            Ok(_) => Err(Error::io("open directory", &self.path, io::ErrorKind::NotADirectory.into())),
+            Ok(_) => Err(Error::io("open directory", self.path(), io::ErrorKind::NotADirectory.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::io("open directory", &self.path, error)),
+            Err(error) => Err(Error::io("open directory", self.path(), error)),
         }
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        let list = || -> io::Result<Vec<String>> {
+        let list = |path: &Path| -> io::Result<Vec<String>> {
             let mut names = Vec::new();
-            for entry in fs::read_dir(&self.path)? {
+            for entry in fs::read_dir(path)? {
                 let entry = entry?;
                 let mut name = entry.file_name().to_string_lossy().into_owned();
                 if entry.file_type()?.is_dir() {
@@ -155,30 +166,22 @@ impl Storage for PosixStorage {
             }
             Ok(names)
         };
-        list().map_err(|error| Error::io("list", &self.path, error))
+        self.directory.with_path(list).map_err(|error| Error::io("list", self.path(), error))
     }
 
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
-        let path = self.file_path(name);
         let (operation, opened) = match mode {
-            OpenMode::ReadPages if self.reads_through_page_cache => {
-                ("open", File::open(&path).map(|file| (file, false)))
-            }
-            OpenMode::ReadDirect | OpenMode::ReadPages => ("open", self.open_direct(&path, false, false)),
-            OpenMode::WriteDirect => ("open", self.open_direct(&path, true, false)),
-            OpenMode::CreateDirect => ("create", self.open_direct(&path, true, true)),
-            OpenMode::Read => ("open", File::open(&path).map(|file| (file, false))),
-            OpenMode::ReadWrite => {
-                ("open", OpenOptions::new().read(true).write(true).open(&path).map(|file| (file, false)))
-            }
-            OpenMode::Create => (
-                "create",
-                OpenOptions::new().read(true).write(true).create_new(true).open(&path).map(|file| (file, false)),
-            ),
+            OpenMode::ReadPages if self.reads_through_page_cache => ("open", self.open_cached(name, libc::O_RDONLY)),
+            OpenMode::ReadDirect | OpenMode::ReadPages => ("open", self.open_direct(name, libc::O_RDONLY)),
+            OpenMode::WriteDirect => ("open", self.open_direct(name, libc::O_RDWR)),
+            OpenMode::CreateDirect => ("create", self.open_direct(name, CREATE)),
+            OpenMode::Read => ("open", self.open_cached(name, libc::O_RDONLY)),
+            OpenMode::ReadWrite => ("open", self.open_cached(name, libc::O_RDWR)),
+            OpenMode::Create => ("create", self.open_cached(name, CREATE)),
         };
-        let (file, direct) = opened.map_err(|error| Error::io(operation, &path, error))?;
+        let (file, direct) = opened.map_err(self.error(operation, name))?;
         let aligned = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create);
-        Ok(Arc::new(PosixFile::new(file, path, aligned, direct)))
+        Ok(Arc::new(PosixFile::new(file, self.path_of(name), aligned, direct)))
     }
 
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
@@ -189,48 +192,49 @@ impl Storage for PosixStorage {
     }
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
-        let path = self.file_path(name);
-        match map::PosixMap::open(path.clone()) {
-            Ok(map) => Ok(Arc::new(map)),
-            Err(error) => Err(Error::io("map", &path, error)),
-        }
+        let opened = self.directory.open(name, libc::O_RDWR);
+        let mapped = opened.and_then(|file| map::PosixMap::new(file, self.path_of(name)));
+        Ok(Arc::new(mapped.map_err(self.error("map", name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let path = self.file_path(from);
-        fs::rename(&path, self.file_path(to)).map_err(|error| Error::io("rename", &path, error))
+        self.directory.rename(from, to).map_err(self.error("rename", from))
     }
 
     fn link(&self, from: &str, to: &str) -> Result<()> {
-        let path = self.file_path(from);
-        match fs::hard_link(&path, self.file_path(to)) {
+        match self.directory.link(from, to) {
             // File systems without links return one or the other.
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
                 super::copy_file(self, from, to)
             }
-            linked => linked.map_err(|error| Error::io("link", &path, error)),
+            linked => linked.map_err(self.error("link", from)),
         }
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let path = self.file_path(name);
-        fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))
+        self.directory.remove(name).map_err(self.error("remove", name))
     }
 
     fn sync_directory(&self) -> Result<()> {
-        sync_directory(&self.path)
+        self.directory.sync().map_err(|error| Error::io("sync directory", self.path(), error))
     }
 
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
-        let path = self.file_path(name);
-        match lock::take(&path, part, mode) {
+        match lock::take(&self.directory, name, part, mode) {
             Ok(guard) => Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>)),
-            Err(error) => Err(Error::io("lock", &path, error)),
+            Err(error) => Err(self.error("lock", name)(error)),
+        }
+    }
+
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+        match self.directory.lock() {
+            Ok(guard) => Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>)),
+            Err(error) => Err(Error::io("lock directory", self.path(), error)),
         }
     }
 
     fn remove_directory(&self) -> Result<()> {
-        fs::remove_dir(&self.path).map_err(|error| Error::io("remove directory", &self.path, error))
+        fs::remove_dir(self.path()).map_err(|error| Error::io("remove directory", self.path(), error))
     }
 
     fn wall_time(&self) -> Option<Duration> {
@@ -238,15 +242,24 @@ impl Storage for PosixStorage {
     }
 
     fn life(&self) -> Option<Life> {
-        life::life(&self.path)
+        life::life(self.path())
     }
 
     fn maps_safely(&self) -> bool {
-        !self.log_is_written && file_system::maps_safely(&self.path)
+        !self.log_is_written && file_system::maps_safely(self.path())
     }
 
     fn available(&self) -> Result<Option<u64>> {
-        room::available(&self.path).map(Some).map_err(|error| Error::io("read the free space of", &self.path, error))
+        let available = self.directory.with_path(room::available);
+        available.map(Some).map_err(|error| Error::io("read the free space of", self.path(), error))
+    }
+
+    fn capacity(&self) -> Result<Option<u64>> {
+        let capacity = self.directory.with_path(|path| {
+            let there = path.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("."));
+            room::capacity(there)
+        });
+        capacity.map(Some).map_err(|error| Error::io("read the size of the file system of", self.path(), error))
     }
 }
 

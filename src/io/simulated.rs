@@ -326,12 +326,24 @@ impl Storage for SimulatedStorage {
         Ok(self.disk.lock().available())
     }
 
+    fn capacity(&self) -> Result<Option<u64>> {
+        Ok(self.disk.lock().capacity)
+    }
+
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, name, |disk, request| {
             request.permit()?;
             disk.lock(name, part, mode)
         })?;
         Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(name), ticket)) as Box<dyn LockGuard>))
+    }
+
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+        let ticket = self.run(Operation::Lock, "", |disk, request| {
+            request.permit()?;
+            disk.lock_directory()
+        })?;
+        Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(""), ticket)) as Box<dyn LockGuard>))
     }
 
     fn remove_directory(&self) -> Result<()> {

@@ -5,8 +5,8 @@ use super::*;
 use crate::util::Error;
 use std::io::ErrorKind;
 
-/// Runs a test on a temporary directory, with and without io_uring, on a simulated disk, and on a tmpfs if there is
-/// one.
+/// Runs a test on a temporary directory, with and without io_uring, in memory, on a simulated disk, and on a tmpfs if
+/// there is one.
 pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
     let directory = tempfile::tempdir().unwrap();
     test(&PosixStorage::new(directory.path()));
@@ -16,6 +16,7 @@ pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         test(&PosixStorage::new(directory.path()));
     }
+    test(&MemoryStorage::new());
     test(&SimulatedStorage::new(1));
 }
 
@@ -187,6 +188,34 @@ fn locks_exclude_each_other_by_file_and_part() {
 }
 
 #[test]
+fn a_lock_knows_whether_its_file_was_removed_or_replaced() {
+    on_every_storage(|storage| {
+        let take = || storage.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap();
+        let first = take().unwrap();
+        assert!(first.is_in_place().unwrap());
+        storage.remove("LOCK").unwrap();
+        assert!(!first.is_in_place().unwrap());
+        let second = take().unwrap();
+        assert!(!first.is_in_place().unwrap() && second.is_in_place().unwrap(), "another file has the name");
+        drop(first);
+        assert!(take().is_none(), "dropping the first lock released the second");
+    });
+}
+
+#[test]
+fn the_lock_of_the_directory_needs_no_file() {
+    on_every_storage(|storage| {
+        let lock = storage.lock_directory().unwrap().unwrap();
+        assert!(lock.is_in_place().unwrap() && storage.lock_directory().unwrap().is_none());
+        drop(storage.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().unwrap());
+        storage.remove("LOCK").unwrap();
+        assert!(storage.lock_directory().unwrap().is_none());
+        drop(lock);
+        assert!(storage.lock_directory().unwrap().is_some());
+    });
+}
+
+#[test]
 fn the_directory_is_created_and_removed() {
     on_every_storage(|storage| {
         storage.create_directory().unwrap();
@@ -198,6 +227,7 @@ fn the_directory_is_created_and_removed() {
         assert_eq!(kind(storage.list()), ErrorKind::NotFound);
         assert_eq!(kind(storage.open("a", OpenMode::Create)), ErrorKind::NotFound);
         assert_eq!(kind(storage.lock("a", LockPart::Writer, LockMode::Exclusive)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.lock_directory()), ErrorKind::NotFound);
         storage.create_directory().unwrap();
         assert!(storage.directory_exists().unwrap());
         drop(storage.open("a", OpenMode::CreateDirect).unwrap());

@@ -12,7 +12,7 @@ mod state;
 mod tests;
 mod validate;
 
-pub use file::{Manifest, read_identity, read_state, replace};
+pub use file::{Manifest, read_identity, read_state, read_state_and_end, replace};
 #[cfg(any(test, feature = "testing"))]
 pub use replay::replay;
 pub use state::ManifestState;

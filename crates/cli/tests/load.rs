@@ -22,6 +22,16 @@ fn files_of_all_formats_and_standard_input() {
     );
 }
 
+/// Once, each command after a load of a few megabytes read all of them from the log again.
+#[test]
+fn a_load_leaves_nothing_in_the_log() {
+    let store = Store::new();
+    store.run(&["load", "--ycsb", "2000", "--value-size", "100"]).expect(0);
+    let stat = store.run(&["stat", "--json"]).expect(0).json();
+    assert_eq!(stat["incorporated_number"], stat["last_number"], "{stat}");
+    assert!(stat["last_number"].as_u64().is_some_and(|last| last > 0), "{stat}");
+}
+
 #[test]
 fn a_bad_line_ends_the_load_behind_everything_before_it() {
     let store = Store::new();

@@ -42,6 +42,7 @@ impl Background {
         drop(generation);
         self.throttle.speed.record_incorporation(running.bytes(), clock.now().saturating_sub(started));
         self.generations.note_incorporated(end);
+        self.log.check_lock()?;
         // If a read-only opener reads the log now, the next incorporation recycles its segments.
         if let Some(_alone) = locks::to_recycle(&*self.read.storage)? {
             self.log.log.recycle(&segments)?;

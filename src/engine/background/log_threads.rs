@@ -86,7 +86,7 @@ impl Background {
             self.rest_log_when_quiet();
             self.arbiter.rebalance_when_due();
             // Memory grows while nothing else wakes a worker.
-            if self.space.wants_ballast() {
+            if self.space.wants_adjustment() {
                 self.scheduler.wake_workers();
             }
             if self.log.sync_when_due().is_err() {

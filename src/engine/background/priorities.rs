@@ -82,7 +82,7 @@ pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: 
 }
 
 fn grow_ballast(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
-    background.space.wants_ballast().then_some(Task::GrowBallast).into()
+    background.space.wants_adjustment().then_some(Task::GrowBallast).into()
 }
 
 fn leave_full_disk(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {

@@ -118,7 +118,7 @@ impl Background {
                 version_cleanup::run(&self.read);
                 Ok(())
             }
-            Task::GrowBallast => self.space.grow_ballast(),
+            Task::GrowBallast => self.space.adjust_ballast(),
             Task::LeaveFullDisk => {
                 self.space.try_leave_full();
                 Ok(())

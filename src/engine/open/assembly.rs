@@ -3,7 +3,7 @@
 use super::host::Host;
 use crate::disk::Component;
 use crate::engine::background::background::Background;
-use crate::engine::directory::locks::Guard;
+use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
 use crate::engine::memory::generations::Generations;
@@ -32,7 +32,7 @@ pub(super) struct OpenedStore {
     pub(super) numbers: Arc<FileNumbers>,
     /// Every number up to this one is in branch files.
     pub(super) incorporated: SequenceNumber,
-    pub(super) writer_lock: Guard,
+    pub(super) writer_lock: WriterLock,
 }
 
 /// See the module.
@@ -47,7 +47,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         scheduler: Arc::clone(scheduler),
         budget: config.budget,
     };
-    let log = DurableLog::new(&shared, log, options.sync_interval);
+    let log = DurableLog::new(&shared, log, options.sync_interval, writer_lock.checker());
     let generations = Generations::new(&shared, Arc::clone(&arbiter.memtables), incorporated);
     let publisher = TreePublisher::new(&shared, edits, &log, &numbers);
     let space = Space::new(&shared, &log.log, &generations);

@@ -70,6 +70,7 @@ impl Engine {
         // that live readers hold or that cannot be removed now. After a failure nothing is touched.
         if self.health.check().is_ok() {
             let _ = self.background.obsolete_files.remove();
+            self.background.space.close();
         }
         // Before the lock is released: a statistics file that is found without the lock counts as left by a process
         // that died.

@@ -2,7 +2,7 @@
 
 use super::assembly::{OpenedStore, assemble};
 use super::host::Host;
-use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, recover};
+use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::directory::store_files::{self, Found, StoreFile};
 use crate::engine::directory::{leveldb_guard, locks, owners, repair_mark};
@@ -68,13 +68,16 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     storage.create_directory()?;
     let locks = locks::for_writing(&**storage, &**clock)?;
     // Another opener may have created the store between the first look and the lock.
-    let mut manifest = match store_files::inspect(&**storage)? {
+    let found = store_files::inspect(&**storage)?;
+    let mut manifest = match found {
         Found::Store => Manifest::open(Arc::clone(storage))?,
         Found::Empty => create(storage, component)?,
     };
-    leveldb_guard::ensure(&**storage);
+    // Nothing is written to an existing store before these checks.
     check_keyspaces(&**storage, manifest.state())?;
+    check_manifest_end(&**storage, manifest.state(), manifest.bytes(), options)?;
     check_branches(&**storage, manifest.state())?;
+    leveldb_guard::ensure(&**storage);
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
     let inputs = OpenInputs { storage, options, budget, state: &state };
@@ -95,7 +98,12 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
-    let edit_number = manifest.append_in_new_file(&edit)?;
+    locks.writer.checker().check()?;
+    // This opening has made the manifest of a new store, so there is nothing to record yet.
+    let edit_number = match found {
+        Found::Store => manifest.append_in_new_file(&edit)?,
+        Found::Empty => manifest.state().edits,
+    };
 
     // Step 7, before new files are created.
     if space == LogSpace::Scarce {
@@ -111,7 +119,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let life = storage.life().filter(|_| storage.maps_safely());
     let identity = LogIdentity { database, epoch, life, first: recovered.next_number };
     let log_options = log_options(host, space);
-    let edits = Arc::new(Mutex::new(Edits::new(manifest)));
+    let edits = Arc::new(Mutex::new(Edits::new(manifest, locks.writer.checker())));
     let name_segment = Edits::name_segment(&edits);
     let resources = LogResources {
         storage: Arc::clone(storage),
@@ -193,6 +201,7 @@ fn remove_strays(
     repair_mark::remove(storage)?;
     // Without this lock read-only openers may still read the files; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
+    let mut has_removed = false;
     for name in storage.list()? {
         let Some(file) = StoreFile::parse(&name) else { continue };
         let stray = match file {
@@ -209,7 +218,8 @@ fn remove_strays(
         };
         if stray && !owners::may_belong_to_another_store(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;
+            has_removed = true;
         }
     }
-    storage.sync_directory()
+    if has_removed { storage.sync_directory() } else { Ok(()) }
 }

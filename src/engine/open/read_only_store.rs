@@ -1,7 +1,7 @@
 //! Opens a store for reading only (`docs/recovery.md`, Openers). One thread.
 
 use super::refill;
-use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, recover};
+use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::cache::PageCache;
 use crate::disk::{Component, ComponentOptions, TrunkOptions};
 use crate::engine::directory::locks::{self, Guard};
@@ -112,8 +112,11 @@ impl Loaded {
 /// Reads manifest and log. The caller holds the lock that keeps a writer from recycling the log.
 fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result<Loaded> {
     let budget = Budget::new(options)?;
-    let state: ManifestState = manifest::read_state(&**storage)?;
+    let (state, end): (ManifestState, u64) = manifest::read_state_and_end(&**storage)?;
     check_keyspaces(&**storage, &state)?;
+    if access != Access::ReadBesideWriter {
+        check_manifest_end(&**storage, &state, end, options)?;
+    }
     check_branches(&**storage, &state)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let cache = Arc::new(PageCache::new(budget.cache));

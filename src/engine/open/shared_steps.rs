@@ -14,8 +14,9 @@ use crate::engine::state::view::ViewCell;
 use crate::engine::types::options::{COMPARATOR, Options};
 use crate::format::value_file::ValueReference;
 use crate::io::{OpenMode, Storage};
+use crate::log::salvage::{FoundSegment, found_segments};
 use crate::log::{self, Access, Recovered, RecoveryInput};
-use crate::manifest::ManifestState;
+use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::merge::MergeOperator;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::Arc;
@@ -104,6 +105,38 @@ pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> R
     Ok(())
 }
 
+/// `docs/recovery.md`, R8: an error if the log knows of more manifest edits than the manifest has. It comes before the
+/// check of the branch files, since a shortened manifest names files that were removed long ago. `end` is the offset
+/// where the last edit ends. Changes nothing. Requires that no writer is open.
+pub(super) fn check_manifest_end(
+    storage: &dyn Storage,
+    state: &ManifestState,
+    end: u64,
+    options: &Options,
+) -> Result<()> {
+    if options.force_cut {
+        return Ok(());
+    }
+    let counts = |segment: &FoundSegment| match &segment.header {
+        Ok(header) => {
+            header.database == state.identity.database
+                && header.number == segment.number
+                && header.number >= state.log_files_from
+                && header.epoch >= state.log_epochs_from
+        }
+        // Recovery names the damage.
+        Err(_) => false,
+    };
+    let segments = found_segments(storage)?;
+    let marks = segments.iter().filter(|segment| counts(segment)).filter_map(|segment| segment.mark);
+    let marked = marks.map(|mark| mark.manifest_edit).max().unwrap_or(0);
+    if marked <= state.edits {
+        return Ok(());
+    }
+    let expected = format!("at least {marked}, which were durable according to the log");
+    Err(Error::corruption(&storage.path_of(MANIFEST_NAME), end, "manifest edits", expected, state.edits))
+}
+
 /// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when
 /// they are read.
 pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
@@ -128,8 +161,8 @@ pub(super) fn recover(
 ) -> Result<Recovered> {
     let OpenInputs { storage, options, state, .. } = *inputs;
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
-        // The value files that recovery relies on must be durable before its edit; the directory is synced once, at the
-        // end.
+        // The value files that recovery relies on must be durable before its edit. The opening of the manifest has made
+        // their names durable.
         Some(reference) if readers.values.is_complete(&reference)? => {
             if access != Access::Write {
                 return Ok(true);
@@ -155,9 +188,5 @@ pub(super) fn recover(
         threads,
         value_complete: &value_complete,
     };
-    let recovered = log::recover(input)?;
-    if access == Access::Write {
-        storage.sync_directory()?;
-    }
-    Ok(recovered)
+    log::recover(input)
 }

@@ -5,7 +5,7 @@
 //! Background work then incorporates Memtables with deletes, compacts where deletes are dense, and tries to get the
 //! ballast back with a margin; once it has it, the store takes puts again.
 
-use super::ballast::{Ballast, BallastNeeds};
+use super::ballast::{Ballast, ReserveInputs};
 use crate::disk::Component;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// How often background work checks for space.
 pub(crate) const SPACE_CHECK: Duration = Duration::from_millis(200);
+/// How often it checks the size of the ballast while the disk is not full.
+const BALLAST_CHECK: Duration = Duration::from_millis(5);
+/// It checks again earlier if the reserve grew by this part.
+const BALLAST_CHECK_PART: u64 = 8;
 /// Deletes are gathered for this long before they are incorporated, unless they fill `1 / GATHER_PART` of a Memtable.
 const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
@@ -37,6 +41,15 @@ pub(crate) enum SpaceNeed {
     Merge,
 }
 
+/// The latest check of the ballast's size.
+#[derive(Default)]
+struct BallastCheck {
+    /// The next one is due then, or if the reserve is greater than this.
+    due_at: Duration,
+    due_above: u64,
+    is_out_of_date: bool,
+}
+
 /// The space of a store's disk: the ballast, and the state of a full disk.
 pub(crate) struct Space {
     pub(crate) ballast: Ballast,
@@ -47,6 +60,7 @@ pub(crate) struct Space {
     generations: Arc<Generations>,
     scheduler: Arc<Scheduler>,
     budget: Budget,
+    ballast_check: Mutex<BallastCheck>,
     /// When a Memtable was switched away from for its deletes last.
     switched: Mutex<Option<Duration>>,
     /// Whether the newest Memtable may hold deletes.
@@ -64,15 +78,16 @@ impl Space {
             generations: Arc::clone(generations),
             scheduler: Arc::clone(&shared.scheduler),
             budget: shared.budget,
+            ballast_check: Mutex::default(),
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
         })
     }
 
-    /// The current inputs of the ballast's size.
-    fn ballast_needs(&self) -> BallastNeeds {
+    /// The current inputs of the reserve.
+    fn reserve_inputs(&self) -> ReserveInputs {
         let view = self.read.view.load();
-        BallastNeeds {
+        ReserveInputs {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
             tree: view.disk.bytes(),
             memtable: self.budget.memtable as u64,
@@ -80,15 +95,26 @@ impl Space {
         }
     }
 
-    /// Whether background work should grow the ballast.
-    pub(crate) fn wants_ballast(&self) -> bool {
-        !self.health.is_full() && self.ballast.is_too_small(self.ballast_needs())
+    /// Whether background work should change the size of the ballast.
+    pub(crate) fn wants_adjustment(&self) -> bool {
+        if self.health.is_full() {
+            return false;
+        }
+        let (now, inputs) = (self.scheduler.clock.now(), self.reserve_inputs());
+        let mut check = self.ballast_check.lock();
+        if now >= check.due_at || inputs.bytes() > check.due_above {
+            let due_above = inputs.bytes() + inputs.bytes() / BALLAST_CHECK_PART;
+            let is_out_of_date = self.ballast.is_out_of_date(inputs);
+            *check = BallastCheck { due_at: now + BALLAST_CHECK, due_above, is_out_of_date };
+        }
+        check.is_out_of_date
     }
 
-    /// Creates or grows the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for
+    /// Changes the size of the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for
     /// what is in memory so far, and puts are refused.
-    pub(crate) fn grow_ballast(&self) -> Result<()> {
-        match self.ballast.grow(self.ballast_needs()) {
+    pub(crate) fn adjust_ballast(&self) -> Result<()> {
+        self.ballast_check.lock().is_out_of_date = false;
+        match self.ballast.adjust(self.reserve_inputs()) {
             Err(error) if error.is_disk_full() => {
                 self.enter_full(&error);
                 Ok(())
@@ -97,11 +123,19 @@ impl Space {
         }
     }
 
+    /// Closing: an emptied store gives its ballast back. On a full disk the next opening needs it.
+    pub(crate) fn close(&self) {
+        if !self.health.is_full() {
+            // Growing may find no space; then the ballast stays as it is.
+            let _ = self.ballast.adjust(self.reserve_inputs());
+        }
+    }
+
     /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try
     /// is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
-        let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
+        let keep = if need == SpaceNeed::Memory { self.ballast.part_for_merges(self.reserve_inputs()) } else { 0 };
         // Spare log files are removed first, because they are not needed.
         let has_freed = self.log.drop_spares() > 0 || self.ballast.release(keep);
         if has_freed {
@@ -123,7 +157,7 @@ impl Space {
     /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.
     pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
-            self.ballast.reserve_for_merges(self.ballast_needs());
+            self.ballast.reserve_for_merges(self.reserve_inputs());
             self.disk.clear_failures();
         }
     }
@@ -146,14 +180,14 @@ impl Space {
         if !self.health.is_full() {
             return false;
         }
-        if self.ballast.restore(self.ballast_needs()) {
+        if self.ballast.restore(self.reserve_inputs()) {
             self.disk.clear_failures();
             self.log.set_scarce(false);
             self.health.leave_full();
             self.scheduler.note_memory_freed();
             return true;
         }
-        self.ballast.reserve_for_merges(self.ballast_needs());
+        self.ballast.reserve_for_merges(self.reserve_inputs());
         // A thread that switches already does the same, or waits for space.
         let Some(switching) = self.generations.try_lock() else { return false };
         let view = self.read.view.load_full();

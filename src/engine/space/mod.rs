@@ -3,3 +3,4 @@
 pub(crate) mod ballast;
 pub(crate) mod full_disk;
 pub(crate) mod removal;
+pub(crate) mod small_disk;

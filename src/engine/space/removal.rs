@@ -37,6 +37,7 @@ impl ObsoleteFiles {
         if !self.are_any() {
             return Ok(());
         }
+        self.publisher.check_lock()?;
         // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a
         // second; meanwhile the store counted as idle, and a full disk as full.
         let _removing = self.removing.lock();

@@ -2,7 +2,7 @@
 
 use crate::branch::{BranchContext, BranchResources, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
-use crate::engine::directory::locks::{self, Guard};
+use crate::engine::directory::locks::{self, WriterLock};
 use crate::io::Storage;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, Result};
@@ -40,7 +40,7 @@ impl Readers {
 }
 
 /// Takes the writer's lock, so that no writer opens the store; `None` on a read-only file system, which has no writers.
-pub(crate) fn lock_out_writers(storage: &dyn Storage) -> Result<Option<Guard>> {
+pub(crate) fn lock_out_writers(storage: &dyn Storage) -> Result<Option<WriterLock>> {
     match locks::for_writing(storage, &*storage.clock()) {
         Ok(locks) => Ok(Some(locks.writer)),
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(None),

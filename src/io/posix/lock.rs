@@ -9,23 +9,30 @@
 //! 3. A lock on a file that its name no longer leads to locks nothing: a process that destroys a store unlinks the file
 //!    while it holds every lock in it.
 
+use super::directory::{StoreDirectory, identity};
 use crate::io::{LockGuard, LockMode, LockPart};
-use crate::util::fork;
-use std::fs::{File, OpenOptions};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result, fork};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// A lock, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct PosixLock {
     file: File,
     part: LockPart,
+    directory: Arc<StoreDirectory>,
+    name: String,
     taken_in: fork::ForkCount,
 }
 
-impl LockGuard for PosixLock {}
+impl LockGuard for PosixLock {
+    fn is_in_place(&self) -> Result<bool> {
+        is_still_at(&self.file, &self.directory, &self.name)
+            .map_err(|error| Error::io("find", &self.directory.path().join(&self.name), error))
+    }
+}
 
 impl Drop for PosixLock {
     fn drop(&mut self) {
@@ -37,12 +44,22 @@ impl Drop for PosixLock {
 }
 
 /// Takes a lock without waiting; `None` if another holder excludes it.
-pub(super) fn take(path: &Path, part: LockPart, mode: LockMode) -> io::Result<Option<PosixLock>> {
-    let writes = mode == LockMode::Exclusive;
-    let file = OpenOptions::new().read(true).write(writes).create(writes).truncate(false).open(path)?;
-    // If another process destroyed the store meanwhile, the path leads to another file.
+pub(super) fn take(
+    directory: &Arc<StoreDirectory>,
+    name: &str,
+    part: LockPart,
+    mode: LockMode,
+) -> io::Result<Option<PosixLock>> {
+    let flags = match mode {
+        LockMode::Shared => libc::O_RDONLY,
+        LockMode::Exclusive => libc::O_RDWR | libc::O_CREAT,
+    };
+    let file = directory.open(name, flags)?;
     let taken_in = fork::ForkCount::current();
-    Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { file, part, taken_in }))
+    // If another process destroyed the store meanwhile, the name leads to another file.
+    let is_taken = try_lock(&file, part, mode)? && is_still_at(&file, directory, name)?;
+    let (directory, name) = (Arc::clone(directory), name.to_owned());
+    Ok(is_taken.then_some(PosixLock { file, part, directory, name, taken_in }))
 }
 
 fn try_lock(file: &File, part: LockPart, mode: LockMode) -> io::Result<bool> {
@@ -72,11 +89,12 @@ fn set_lock(file: &File, part: LockPart, kind: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Whether the path still leads to this open file.
-fn is_still_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
+/// Whether the name still leads to this open file.
+fn is_still_at(file: &File, directory: &StoreDirectory, name: &str) -> io::Result<bool> {
+    match directory.identity_of(name) {
+        Ok(found) => Ok(found == identity(&file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -89,8 +107,8 @@ mod tests {
     #[test]
     fn a_dropped_lock_is_free_though_a_child_has_its_file() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("LOCK");
-        let take = || take(&path, LockPart::Writer, LockMode::Exclusive).unwrap();
+        let directory = Arc::new(StoreDirectory::new(directory.path().to_path_buf()));
+        let take = || take(&directory, "LOCK", LockPart::Writer, LockMode::Exclusive).unwrap();
         let lock = take().unwrap();
         assert!(take().is_none());
         // What a child has between fork and exec: another descriptor of the same open file.

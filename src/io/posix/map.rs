@@ -6,11 +6,22 @@
 
 use crate::io::MappedFile;
 use crate::util::{Error, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+
+/// A file that has no name and is gone with its last descriptor and mapping.
+pub(super) fn anonymous_file() -> io::Result<File> {
+    // SAFETY: the name ends with a zero byte and outlives the call.
+    let descriptor = unsafe { libc::memfd_create(c"alluvium".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just opened and that nothing else owns.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
 
 /// A whole file, mapped.
 #[derive(Debug)]
@@ -28,12 +39,6 @@ unsafe impl Send for PosixMap {}
 unsafe impl Sync for PosixMap {}
 
 impl PosixMap {
-    /// Maps the existing file at `path`, which must not be empty.
-    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(&path)?;
-        Self::new(file, path)
-    }
-
     /// Maps a file that is open for reading and writing, and not empty.
     pub(super) fn new(file: File, path: PathBuf) -> io::Result<Self> {
         let length =

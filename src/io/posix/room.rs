@@ -9,6 +9,17 @@ use std::path::Path;
 
 /// Bytes that a process without privileges may still write to the file system of `directory`.
 pub(super) fn available(directory: &Path) -> io::Result<u64> {
+    let answer = statistics(directory)?;
+    Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
+}
+
+/// The size of the file system of `directory`.
+pub(super) fn capacity(directory: &Path) -> io::Result<u64> {
+    let answer = statistics(directory)?;
+    Ok(answer.f_blocks.saturating_mul(answer.f_frsize))
+}
+
+fn statistics(directory: &Path) -> io::Result<libc::statvfs> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
     // SAFETY: `statvfs` holds integers only, for which zeroes are valid.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -16,7 +27,7 @@ pub(super) fn available(directory: &Path) -> io::Result<u64> {
     if unsafe { libc::statvfs(path.as_ptr(), &mut answer) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
+    Ok(answer)
 }
 
 /// Extends a file to `length` with blocks of its own; false if the file system cannot reserve blocks.
@@ -44,6 +55,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert!(available(directory.path()).unwrap() > 0);
         assert!(available(&directory.path().join("absent")).is_err());
+        let size = capacity(directory.path()).unwrap();
+        assert!(size >= available(directory.path()).unwrap());
+        assert_eq!(PosixStorage::new(directory.path().join("absent/store")).capacity().unwrap(), Some(size));
         for (name, with_zeroes) in [("reserved", false), ("zeroes", true)] {
             let file = PosixStorage::new(directory.path()).open(name, OpenMode::Create).unwrap();
             for length in [3 << 20, 5 << 20] {

@@ -102,11 +102,11 @@ fn direct_io_is_tried_once_on_a_file_system_that_refuses_it() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     storage.direct_refused.store(true, Ordering::Relaxed);
-    let (_, direct) = storage.open_direct(&directory.path().join("a"), true, true).unwrap();
+    let (_, direct) = storage.open_direct("a", CREATE).unwrap();
     assert!(!direct);
-    let error = storage.open_direct(&directory.path().join("a"), true, true).unwrap_err();
+    let error = storage.open_direct("a", CREATE).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    let (_, direct) = storage.open_direct(&directory.path().join("a"), false, false).unwrap();
+    let (_, direct) = storage.open_direct("a", libc::O_RDONLY).unwrap();
     assert!(!direct);
 }
 
@@ -115,7 +115,7 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     let path = directory.path().join("a");
-    let (file, direct) = storage.open_direct(&path, true, true).unwrap();
+    let (file, direct) = storage.open_direct("a", CREATE).unwrap();
     // With `aligned` false, an odd transfer reaches the kernel, which refuses it as it would a coarser alignment.
     let file = PosixFile::new(file, path, false, direct);
     file.write_all_at(b"odd", 1).unwrap();

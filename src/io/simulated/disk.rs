@@ -25,7 +25,8 @@ use std::time::Duration;
 /// A held lock, by its ticket.
 #[derive(Clone, Debug)]
 struct HeldLock {
-    name: String,
+    /// `None`: the directory.
+    file: Option<FileId>,
     part: LockPart,
     mode: LockMode,
 }
@@ -463,15 +464,34 @@ impl Disk {
             }
             self.create(name)?;
         }
-        let meets = |held: &HeldLock| held.name == name && held.part == part;
-        let alone = mode == LockMode::Exclusive;
+        let file = Some(self.names.find(name)?);
+        Ok(self.hold_lock(HeldLock { file, part, mode }))
+    }
+
+    /// The same for the directory itself.
+    pub(super) fn lock_directory(&mut self) -> Result<Option<u64>> {
+        self.names.check_exists()?;
+        Ok(self.hold_lock(HeldLock { file: None, part: LockPart::Writer, mode: LockMode::Exclusive }))
+    }
+
+    fn hold_lock(&mut self, lock: HeldLock) -> Option<u64> {
+        let meets = |held: &HeldLock| held.file == lock.file && held.part == lock.part;
+        let alone = lock.mode == LockMode::Exclusive;
         if self.locks.values().any(|held| meets(held) && (alone || held.mode == LockMode::Exclusive)) {
-            return Ok(None);
+            return None;
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.locks.insert(ticket, HeldLock { name: name.to_owned(), part, mode });
-        Ok(Some(ticket))
+        self.locks.insert(ticket, lock);
+        Some(ticket)
+    }
+
+    /// Whether the name still leads to the locked file. The locks of a dead process stay as they were.
+    pub(super) fn is_lock_in_place(&self, ticket: u64, name: &str) -> bool {
+        match self.locks.get(&ticket).and_then(|held| held.file) {
+            Some(file) => self.names.find(name).is_ok_and(|found| found == file),
+            None => true,
+        }
     }
 
     /// Tickets are never reused, so the ticket of a dead process unlocks no other lock.

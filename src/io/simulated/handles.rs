@@ -159,7 +159,11 @@ impl SimulatedLock {
     }
 }
 
-impl LockGuard for SimulatedLock {}
+impl LockGuard for SimulatedLock {
+    fn is_in_place(&self) -> Result<bool> {
+        Ok(self.handle.disk.lock().is_lock_in_place(self.ticket, &self.handle.name))
+    }
+}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {

@@ -11,6 +11,7 @@ mod reopen;
 mod retained_versions;
 mod scans;
 mod snapshots;
+mod temporary;
 mod time;
 mod transactions;
 mod updates;

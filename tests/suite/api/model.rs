@@ -5,7 +5,7 @@
 use crate::support::{Random, setting, tiny};
 use alluvium::internals::open_tuned;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::storage::{PosixStorage, Storage};
+use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{Compression, Db, Iter, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -239,6 +239,14 @@ fn random_operations_on_a_real_disk() {
     for seed in first..first + setting("ALLUVIUM_SEEDS", 3) {
         let directory = tempfile::tempdir().unwrap();
         run(Arc::new(PosixStorage::new(directory.path())), seed, 5000, 6000);
+    }
+}
+
+#[test]
+fn random_operations_in_memory() {
+    let first = setting("ALLUVIUM_SEED", 201);
+    for seed in first..first + setting("ALLUVIUM_SEEDS", 3) {
+        run(Arc::new(MemoryStorage::new()), seed, 5000, 6000);
     }
 }
 

@@ -2,6 +2,7 @@
 //! and in a forked child.
 
 mod hooked;
+mod lock_file;
 
 use crate::support::child;
 use crate::support::disks::{Ext4, with_private_mounts};

@@ -5,4 +5,5 @@ pub mod power_cut;
 pub mod real_errors;
 mod recovery;
 pub mod shadow;
+mod shortened_manifest;
 mod simulated;

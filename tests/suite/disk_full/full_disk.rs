@@ -508,3 +508,58 @@ fn simulated_puts_resume_after_deletes() {
         }
     }
 }
+
+/// A regression test: a disk of 200 MB was full at 45 MB of data if the memory budget was large, since the ballast and
+/// the log followed the budget.
+fn a_small_disk_takes_much_data_with_a_large_budget(directory: &Path) {
+    const DATA: u64 = 150_000_000;
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let options = Options { memory_budget: Some(1 << 30), background_threads: Some(2), ..Options::default() };
+    let db = Db::open(directory.join("store"), options.clone()).unwrap();
+    let (mut random, mut data) = (Random(8), 0);
+    // Not in the order of the keys, so that merges take space. While one runs, the disk may be full for a moment.
+    let mut full_since = None;
+    let mut number = 0u64;
+    while full_since.is_none_or(|since: Instant| since.elapsed() < STEADY) {
+        let (key, value) = (number.wrapping_mul(SPREAD).to_be_bytes(), random.bytes(1000));
+        match db.put(key, &value) {
+            Ok(()) => {
+                (number, full_since) = (number + 1, None);
+                data += (key.len() + value.len()) as u64;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+                full_since.get_or_insert_with(Instant::now);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+    println!("{data} bytes of data on {:?} bytes", PosixStorage::new(directory).capacity().unwrap());
+    assert!(data >= DATA, "the disk is full at {data} bytes\n{}", db.stats());
+    // Deletes bring space back here, too.
+    for number in 0..number / 2 {
+        db.delete(number.wrapping_mul(SPREAD).to_be_bytes()).unwrap_or_else(|error| panic!("{error}\n{}", db.stats()));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = db.put("again", "value") {
+        assert!(matches!(error, Error::DiskFull { .. }) && Instant::now() < deadline, "{error}\n{}", db.stats());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    db.verify().unwrap();
+}
+
+#[test]
+fn ext4_of_200_mib_takes_150_mb_with_a_large_budget() {
+    with_private_mounts("small ext4", || {
+        let Some(disk) = Ext4::in_memory("small ext4", 200 << 20) else { return };
+        a_small_disk_takes_much_data_with_a_large_budget(&disk.path());
+    });
+}
+
+#[test]
+fn tmpfs_of_200_mb_takes_150_mb_with_a_large_budget() {
+    with_private_mounts("small tmpfs", || {
+        let disk = Tmpfs::new(200_000_000);
+        a_small_disk_takes_much_data_with_a_large_budget(disk.path());
+    });
+}

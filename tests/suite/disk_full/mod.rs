@@ -2,3 +2,4 @@
 
 pub mod bounds;
 mod full_disk;
+mod sizes;

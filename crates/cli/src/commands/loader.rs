@@ -60,12 +60,16 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Writes the last batch, even after an error, and syncs it to disk.
+    /// Writes the last batch, even after an error, and makes everything durable in branch files, so that the next
+    /// command need not replay the log. If the disk has no space for that, the log keeps it.
     pub fn finish(&mut self) -> Result<(), Failure> {
         if !self.batch.is_empty() {
             self.write()?;
         }
-        Ok(self.db.sync()?)
+        match self.db.flush() {
+            Err(error) if error.is_disk_full() => Ok(self.db.sync()?),
+            done => Ok(done?),
+        }
     }
 
     /// Statistics so far.
@@ -83,7 +87,7 @@ impl Loaded {
         report
             .count("keys", "keys", self.keys)
             .size("bytes", "keys and values", self.bytes)
-            .decimal("seconds", "seconds, including the sync", seconds)
+            .decimal("seconds", "seconds, including the flush", seconds)
             .add("keys_per_second", "keys/s", rate(self.keys as f64).into(), grouped(rate(self.keys as f64) as u64))
             .decimal("megabytes_per_second", "MB/s", rate(self.bytes as f64 / 1e6));
     }

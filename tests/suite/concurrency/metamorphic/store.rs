@@ -8,7 +8,7 @@ use super::settings::Settings;
 use crate::support::{Random, expect_sound, expect_sound_closed};
 use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::storage::{PosixStorage, Storage};
+use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{
     BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, Swap,
     WriteBatch, WriteOptions,
@@ -21,6 +21,7 @@ enum Disk {
     /// The flag says whether the log is written through mappings.
     Simulated(SimulatedStorage, bool),
     Real(tempfile::TempDir),
+    Memory(MemoryStorage),
 }
 
 enum Opened {
@@ -79,6 +80,8 @@ impl Store {
         // Rarely, since a real disk takes ten times as long.
         let disk = if number == super::STORES - 1 && random.one_in(4) {
             Disk::Real(tempfile::tempdir().unwrap())
+        } else if number == super::STORES - 1 && random.one_in(3) {
+            Disk::Memory(MemoryStorage::new())
         } else {
             let (disk, mapped) = (SimulatedStorage::new(seed), !random.one_in(3));
             disk.set_maps_safely(mapped);
@@ -122,6 +125,7 @@ impl Store {
         let disk = match &self.disk {
             Disk::Simulated(_, mapped) => format!("on a simulated disk (log mapped: {mapped})"),
             Disk::Real(_) => "on a real disk".into(),
+            Disk::Memory(_) => "in memory".into(),
         };
         format!("{how}, {disk}, {}", self.settings)
     }
@@ -343,6 +347,7 @@ impl Disk {
         match self {
             Self::Simulated(disk, _) => Arc::new(disk.clone()),
             Self::Real(directory) => Arc::new(PosixStorage::new(directory.path())),
+            Self::Memory(storage) => Arc::new(storage.clone()),
         }
     }
 

@@ -97,6 +97,11 @@ impl Storage for Hooked {
         self.storage.lock(name, part, mode)
     }
 
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+        self.step();
+        self.storage.lock_directory()
+    }
+
     fn remove_directory(&self) -> Result<()> {
         self.step();
         self.storage.remove_directory()
