@@ -11,12 +11,16 @@
 //! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
 //! 2. A name is one path component.
 
+mod cached_file;
+mod control_group;
 mod file;
 mod life;
 mod lock;
 mod map;
+mod memory_room;
 mod outlives;
 mod read_threads;
+mod resident_reads;
 mod ring;
 mod ring_pool;
 mod room;
@@ -31,8 +35,11 @@ use super::{
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
+use cached_file::{CachedFile, CachedFiles};
 use file::PosixFile;
+use memory_room::MemoryRoom;
 use read_threads::ReadThreads;
+use resident_reads::ResidentReads;
 use ring_pool::RingPool;
 use shared_memory::PosixSharedMemory;
 use std::fs::{self, File, OpenOptions};
@@ -50,6 +57,7 @@ pub struct PosixStorage {
     /// `None` once it is known that there is none.
     rings: OnceLock<Option<Arc<RingPool>>>,
     threads: ReadThreads,
+    cached_files: Arc<CachedFiles>,
 }
 
 impl PosixStorage {
@@ -61,6 +69,7 @@ impl PosixStorage {
             reads_through_page_cache: false,
             rings: OnceLock::new(),
             threads: ReadThreads::default(),
+            cached_files: CachedFiles::new(MemoryRoom::of_this_process()),
         }
     }
 
@@ -69,9 +78,11 @@ impl PosixStorage {
         Self { rings: OnceLock::from(None), ..Self::new(path) }
     }
 
-    /// The same, but reads for users go through the system's page cache. For a store with a small memory budget in a
-    /// program that leaves the rest of the machine's memory to the system, as LevelDB does: a page that the store's own
-    /// cache has evicted is then still in memory, one system call away.
+    /// The same, but reads for users go through the system's page cache while memory has room for it, as they do by
+    /// themselves if no memory budget is named. For a store with a small budget in a program that leaves the rest of the
+    /// machine's memory to the system, as LevelDB does: a page that the store's own cache has evicted is then still in
+    /// memory, one system call away. The page cache counts towards the limits of the process's control groups; before
+    /// one is reached, reads bypass it.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -84,6 +95,12 @@ impl PosixStorage {
     #[must_use]
     pub fn reading_through_page_cache(self) -> Self {
         Self { reads_through_page_cache: true, ..self }
+    }
+
+    /// The same, with another source of room for the page cache.
+    #[cfg(test)]
+    fn with_room(self, room: MemoryRoom) -> Self {
+        Self { cached_files: CachedFiles::new(Arc::new(room)), ..self }
     }
 
     /// Whether overlapping reads use io_uring here.
@@ -155,11 +172,16 @@ impl Storage for PosixStorage {
 
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
         let path = self.file_path(name);
+        if mode == OpenMode::ReadCached || (mode == OpenMode::ReadPages && self.reads_through_page_cache) {
+            return match File::open(&path) {
+                Ok(file) => Ok(Arc::new(CachedFile::new(file, path, Arc::clone(&self.cached_files)))),
+                Err(error) => Err(Error::io("open", &path, error)),
+            };
+        }
         let (operation, opened) = match mode {
-            OpenMode::ReadPages if self.reads_through_page_cache => {
-                ("open", File::open(&path).map(|file| (file, false)))
+            OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => {
+                ("open", self.open_direct(&path, false, false))
             }
-            OpenMode::ReadDirect | OpenMode::ReadPages => ("open", self.open_direct(&path, false, false)),
             OpenMode::WriteDirect => ("open", self.open_direct(&path, true, false)),
             OpenMode::CreateDirect => ("create", self.open_direct(&path, true, true)),
             OpenMode::Read => ("open", File::open(&path).map(|file| (file, false))),
@@ -177,10 +199,10 @@ impl Storage for PosixStorage {
     }
 
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        match self.rings() {
-            Some(rings) => Box::new(rings.start(requests)),
-            None => Box::new(self.threads.start(requests)),
-        }
+        ResidentReads::start(requests, |missing| match self.rings() {
+            Some(rings) => Box::new(rings.start(missing)),
+            None => Box::new(self.threads.start(missing)),
+        })
     }
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
@@ -238,6 +260,10 @@ impl Storage for PosixStorage {
 
     fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
         Some(Arc::new(PosixSharedMemory::of(&self.path)?))
+    }
+
+    fn set_store_bytes(&self, bytes: u64) {
+        self.cached_files.set_store_bytes(bytes);
     }
 
     fn available(&self) -> Result<Option<u64>> {
