@@ -107,6 +107,11 @@ impl Branch {
         self.context.files.get(self.meta.file, || file_name(self.meta.file))
     }
 
+    /// The file, for merges and checks (`FileTable::get_direct`).
+    pub(super) fn direct_file(&self) -> Result<Arc<dyn StorageFile>> {
+        self.context.files.get_direct(self.meta.file, || file_name(self.meta.file))
+    }
+
     /// A corruption error of this file.
     pub(super) fn corruption(
         &self,

@@ -97,7 +97,7 @@ impl Branch {
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let footer = self.footer()?;
-        let file = self.file()?;
+        let file = self.direct_file()?;
         let unit = PAGE_BYTES as u64;
         out.reserve((range.end - range.start) as usize);
         while !pages.is_empty() {

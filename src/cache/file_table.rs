@@ -26,6 +26,7 @@ type Shard = Clock<FileNumber, Arc<dyn StorageFile>, RandomState>;
 #[derive(Debug)]
 pub struct FileTable {
     storage: Arc<dyn Storage>,
+    mode: OpenMode,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     shard_files: usize,
 }
@@ -33,9 +34,14 @@ pub struct FileTable {
 impl FileTable {
     /// A table that keeps at most `open_max` files of `storage` open (at least one).
     pub fn new(storage: Arc<dyn Storage>, open_max: usize) -> Self {
+        Self::with_mode(storage, open_max, OpenMode::ReadPages)
+    }
+
+    /// The same, with files opened in a mode of reading.
+    pub fn with_mode(storage: Arc<dyn Storage>, open_max: usize, mode: OpenMode) -> Self {
         let count = (open_max / SHARD_FILES).clamp(1, SHARDS_MAX);
         let shards = (0..count).map(|_| CachePadded::default()).collect();
-        Self { storage, shards, shard_files: (open_max / count).max(1) }
+        Self { storage, mode, shards, shard_files: (open_max / count).max(1) }
     }
 
     fn shard(&self, file: FileNumber) -> &Mutex<Shard> {
@@ -48,7 +54,7 @@ impl FileTable {
         if let Some(handle) = shard.lock().hit(&file) {
             return Ok(Arc::clone(handle));
         }
-        let handle = self.storage.open(&name(), OpenMode::ReadPages)?;
+        let handle = self.storage.open(&name(), self.mode)?;
         let mut given_up = None;
         let mut files = shard.lock();
         if let Some(other) = files.hit(&file) {
@@ -62,6 +68,14 @@ impl FileTable {
         drop(files);
         drop(given_up);
         Ok(handle)
+    }
+
+    /// The file, open for reads that bypass the system's page cache: those of merges and checks, which read much and
+    /// once. If users read it through the page cache, this is a handle of its own, which the caller keeps as long as it
+    /// reads.
+    pub fn get_direct(&self, file: FileNumber, name: impl Fn() -> String) -> Result<Arc<dyn StorageFile>> {
+        let handle = self.get(file, &name)?;
+        if handle.reads_through_page_cache() { self.storage.open(&name(), OpenMode::ReadDirect) } else { Ok(handle) }
     }
 
     /// Closes a file that is about to be removed.

@@ -362,6 +362,22 @@ fn a_file_is_opened_once_while_it_is_in_the_table() {
     assert!(table.get(FileNumber(9), || "9".into()).is_err());
 }
 
+/// Merges and checks read from the device, whatever users read through.
+#[test]
+fn a_direct_handle_is_the_users_one_unless_that_reads_through_the_page_cache() {
+    let (_directory, storage) = storage_with_files(1);
+    let name = || "0".to_owned();
+    let table = FileTable::new(Arc::clone(&storage), 4);
+    let file = table.get(FileNumber(0), name).unwrap();
+    assert!(!file.reads_through_page_cache());
+    assert!(Arc::ptr_eq(&file, &table.get_direct(FileNumber(0), name).unwrap()));
+    let table = FileTable::with_mode(storage, 4, OpenMode::ReadCached);
+    let file = table.get(FileNumber(0), name).unwrap();
+    assert!(file.reads_through_page_cache());
+    assert!(!table.get_direct(FileNumber(0), name).unwrap().reads_through_page_cache());
+    assert!(Arc::ptr_eq(&file, &table.get(FileNumber(0), name).unwrap()));
+}
+
 #[test]
 fn open_files_are_bounded_and_those_in_use_stay() {
     for open_max in [1, 10, 200] {

@@ -9,6 +9,8 @@ pub(crate) mod iter;
 mod iter_adapters;
 #[cfg(feature = "async")]
 mod nonblocking;
+#[cfg(test)]
+mod page_reads_tests;
 mod read_only;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;

@@ -100,6 +100,7 @@ impl TreePublisher {
         // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
         applied.finish();
         drop(edits);
+        self.read.storage.set_store_bytes(self.read.view.load().disk.bytes());
         self.read.cached_cursors.revoke_idle(view.version());
         Ok(())
     }

@@ -34,9 +34,12 @@ pub enum OpenMode {
     /// An existing file, for reading. Direct I/O if the file system supports it; then offsets, lengths and buffers must
     /// be multiples of `limits::IO_ALIGNMENT`.
     ReadDirect,
-    /// An existing file, for reading what users ask for, aligned as for `ReadDirect`. Direct, or through the page cache
-    /// if the storage was made so. Checks and recovery use `ReadDirect`.
+    /// An existing file, for reading what users ask for, aligned as for `ReadDirect`. Direct, or as `ReadCached` if the
+    /// storage was made so. Merges, checks and recovery use `ReadDirect`.
     ReadPages,
+    /// As `ReadPages`, but through the system's page cache while memory has room for it: for a store whose memory budget
+    /// nobody named.
+    ReadCached,
     /// An existing file, for reading through the page cache, with any offset and length.
     Read,
     /// An existing file, for reading and writing through the page cache, with any offset and length.
@@ -133,6 +136,8 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn maps_safely(&self) -> bool {
         true
     }
+    /// A hint: users may read this many bytes of pages, the size of the store.
+    fn set_store_bytes(&self, _bytes: u64) {}
     /// Bytes that may still be written to the file system now; `None` if it is unknown.
     fn available(&self) -> Result<Option<u64>> {
         Ok(None)
@@ -168,9 +173,18 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// The file's path, for messages.
     fn path(&self) -> &Path;
-    /// Its file descriptor; `None` if it has none.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// The file descriptor for a read of these bytes, which will follow; `None` if `read_exact_at` must read them.
+    fn descriptor_for(&self, _offset: u64, _length: usize) -> Option<BorrowedFd<'_>> {
         None
+    }
+    /// Whether reads go through the system's page cache although they could be direct (`OpenMode::ReadCached`).
+    fn reads_through_page_cache(&self) -> bool {
+        false
+    }
+    /// Fills `buffer` if the system's page cache has all of it. Does not wait. If it returns false, `buffer` is
+    /// unspecified.
+    fn read_resident(&self, _buffer: &mut [u8], _offset: u64) -> bool {
+        false
     }
     /// Its length in bytes.
     fn length(&self) -> Result<u64>;

@@ -11,6 +11,8 @@
 //! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
 //! 2. A name is one path component. `directory` says which directory it is looked up in.
 
+mod cached_file;
+mod control_group;
 mod directory;
 mod file;
 mod file_system;
@@ -18,7 +20,9 @@ mod life;
 mod lock;
 mod map;
 mod memory;
+mod memory_room;
 mod read_threads;
+mod resident_reads;
 mod ring;
 mod ring_pool;
 mod room;
@@ -31,10 +35,13 @@ use super::{
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
+use cached_file::{CachedFile, CachedFiles};
 use directory::StoreDirectory;
 use file::PosixFile;
 pub use memory::MemoryStorage;
+use memory_room::MemoryRoom;
 use read_threads::ReadThreads;
+use resident_reads::ResidentReads;
 use ring_pool::RingPool;
 use std::fs::{self, File};
 use std::io;
@@ -55,6 +62,7 @@ pub struct PosixStorage {
     /// `None` once it is known that there is none.
     rings: OnceLock<Option<Arc<RingPool>>>,
     threads: ReadThreads,
+    cached_files: Arc<CachedFiles>,
 }
 
 impl PosixStorage {
@@ -67,6 +75,7 @@ impl PosixStorage {
             log_is_written: false,
             rings: OnceLock::new(),
             threads: ReadThreads::default(),
+            cached_files: CachedFiles::new(MemoryRoom::of_this_process()),
         }
     }
 
@@ -75,9 +84,11 @@ impl PosixStorage {
         Self { rings: OnceLock::from(None), ..Self::new(path) }
     }
 
-    /// The same, but reads for users go through the system's page cache. For a store with a small memory budget in a
-    /// program that leaves the rest of the machine's memory to the system, as LevelDB does: a page that the store's own
-    /// cache has evicted is then still in memory, one system call away.
+    /// The same, but reads for users go through the system's page cache while memory has room for it, as they do by
+    /// themselves if no memory budget is named. For a store with a small budget in a program that leaves the rest of the
+    /// machine's memory to the system, as LevelDB does: a page that the store's own cache has evicted is then still in
+    /// memory, one system call away. The page cache counts towards the limits of the process's control groups; before
+    /// one is reached, reads bypass it.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -97,6 +108,12 @@ impl PosixStorage {
     #[must_use]
     pub fn writing_the_log(self) -> Self {
         Self { log_is_written: true, ..self }
+    }
+
+    /// The same, with another source of room for the page cache.
+    #[cfg(test)]
+    fn with_room(self, room: MemoryRoom) -> Self {
+        Self { cached_files: CachedFiles::new(Arc::new(room)), ..self }
     }
 
     /// Whether overlapping reads use io_uring here.
@@ -170,9 +187,12 @@ impl Storage for PosixStorage {
     }
 
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+        let is_cached = mode == OpenMode::ReadCached || (mode == OpenMode::ReadPages && self.reads_through_page_cache);
         let (operation, opened) = match mode {
-            OpenMode::ReadPages if self.reads_through_page_cache => ("open", self.open_cached(name, libc::O_RDONLY)),
-            OpenMode::ReadDirect | OpenMode::ReadPages => ("open", self.open_direct(name, libc::O_RDONLY)),
+            OpenMode::ReadCached | OpenMode::ReadPages if is_cached => {
+                ("open", self.open_cached(name, libc::O_RDONLY))
+            }
+            OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => ("open", self.open_direct(name, libc::O_RDONLY)),
             OpenMode::WriteDirect => ("open", self.open_direct(name, libc::O_RDWR)),
             OpenMode::CreateDirect => ("create", self.open_direct(name, CREATE)),
             OpenMode::Read => ("open", self.open_cached(name, libc::O_RDONLY)),
@@ -180,15 +200,18 @@ impl Storage for PosixStorage {
             OpenMode::Create => ("create", self.open_cached(name, CREATE)),
         };
         let (file, direct) = opened.map_err(self.error(operation, name))?;
+        if is_cached {
+            return Ok(Arc::new(CachedFile::new(file, self.path_of(name), Arc::clone(&self.cached_files))));
+        }
         let aligned = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create);
         Ok(Arc::new(PosixFile::new(file, self.path_of(name), aligned, direct)))
     }
 
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        match self.rings() {
-            Some(rings) => Box::new(rings.start(requests)),
-            None => Box::new(self.threads.start(requests)),
-        }
+        ResidentReads::start(requests, |missing| match self.rings() {
+            Some(rings) => Box::new(rings.start(missing)),
+            None => Box::new(self.threads.start(missing)),
+        })
     }
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
@@ -247,6 +270,10 @@ impl Storage for PosixStorage {
 
     fn maps_safely(&self) -> bool {
         !self.log_is_written && file_system::maps_safely(self.path())
+    }
+
+    fn set_store_bytes(&self, bytes: u64) {
+        self.cached_files.set_store_bytes(bytes);
     }
 
     fn available(&self) -> Result<Option<u64>> {

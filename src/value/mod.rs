@@ -48,6 +48,7 @@ pub fn claimed_owner(page: &[u8], file: FileNumber) -> Option<DatabaseId> {
 #[derive(Debug)]
 pub struct ValueFiles {
     storage: Arc<dyn Storage>,
+    mode: OpenMode,
     database: DatabaseId,
     buffers: Buffers,
     unsynced: AtomicBool,
@@ -74,12 +75,19 @@ impl ValueFiles {
     pub fn new(storage: Arc<dyn Storage>, database: DatabaseId) -> Self {
         Self {
             storage,
+            mode: OpenMode::ReadPages,
             database,
             buffers: Buffers::default(),
             unsynced: AtomicBool::new(false),
             pending: Mutex::default(),
             syncing: Mutex::default(),
         }
+    }
+
+    /// The same, with files opened in this mode for reads of users.
+    #[must_use]
+    pub fn read_in(self, mode: OpenMode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Writes `value` to the new value file `file`. When it returns, the kernel has the bytes; they are durable after
@@ -180,7 +188,7 @@ impl ValueFiles {
     /// Reads the value into `out`, replacing its contents, and checks all of it. After an error `out` is empty.
     pub fn read(&self, reference: &ValueReference, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let done = self.for_each_payload(reference, OpenMode::ReadPages, |payload| {
+        let done = self.for_each_payload(reference, self.mode, |payload| {
             // Only after the first block has proved that the length is right.
             if out.is_empty() {
                 out.reserve_exact(reference.length as usize);

@@ -11,6 +11,8 @@ Examples:
   bench-compare full
   bench-compare full --num 20000000 --memory 1G --workloads fillrandom,readrandom
   bench-compare full --sync --num 100000
+  bench-compare small --engines alluvium,redb
+  bench-compare default-options
   bench-compare report
   bench-compare figures clsm-5 --engines alluvium,rocksdb,leveldb
   bench-compare figures splinterdb --engines alluvium,rocksdb,splinterdb
@@ -33,6 +35,11 @@ pub enum Command {
     Quick(Run),
     /// The full comparison, in hours: 5 million keys, 1 and 2 threads, 3 repetitions; resumes where it was interrupted
     Full(Run),
+    /// Engines with their default options and all of the machine's memory: 20 million pairs, hits, misses, short scans.
+    /// --memory limits the process and leaves the options; RocksDB gets Bloom filters of 10 bits and 128 MiB of cache
+    DefaultOptions(Run),
+    /// What a small store costs with default options: disk space, memory, threads, time to open and close
+    Small(Small),
     /// Print the table and write the page from existing results
     Report(Report),
     /// List the engines, and why some are not available
@@ -42,6 +49,9 @@ pub enum Command {
     /// One engine's turn; the harness starts it for each turn
     #[command(hide = true)]
     Child,
+    /// One engine's rounds of a scenario of `small`; the harness starts it
+    #[command(hide = true)]
+    SmallChild,
 }
 
 /// Where SplinterDB is.
@@ -84,6 +94,35 @@ pub struct Figures {
     pub results: PathBuf,
     #[command(flatten)]
     pub library: Library,
+}
+
+/// Which small stores are measured, and how often.
+#[derive(Clone, Debug, Args)]
+pub struct Small {
+    /// Engines, separated by commas [default: all that are built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Rounds of the scenarios that measure times
+    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Rounds of the scenarios that measure space, memory and many stores
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Number of stores that are open at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub stores: u32,
+    /// Bytes of keys and values in the large store, such as 100M
+    #[arg(long, value_name = "SIZE", default_value = "100000000", value_parser = parse_size)]
+    pub bytes: u64,
+    /// Seconds for which open stores are idle before they are looked at
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = parse_seconds)]
+    pub idle: f64,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the stores, on the disk to measure [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
 }
 
 /// Where results are.

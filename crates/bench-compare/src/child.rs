@@ -52,14 +52,14 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
 }
 
 /// Without the parent nothing reads the results, and the next run's engines would run beside this process.
-fn die_with_parent() {
+pub fn die_with_parent() {
     use rustix::process::{Signal, set_parent_process_death_signal};
     // If the kernel refuses, the closed standard output ends this process at the next workload.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// Some engines keep a file open for every few megabytes of data.
-fn raise_file_limit() {
+pub fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -31,6 +31,10 @@ pub struct Preset {
     threads: &'static [usize],
     num: u64,
     repeat: u32,
+    /// Engines that take part if none are named; all that can, if there are none.
+    engines: &'static [&'static str],
+    /// Whether every engine has its default options. Memory is limited only if the limit is given.
+    default_options: bool,
 }
 
 /// The quick run.
@@ -40,6 +44,8 @@ pub const QUICK: Preset = Preset {
     threads: &[1],
     num: 500_000,
     repeat: 1,
+    engines: &[],
+    default_options: false,
 };
 
 /// The full comparison. Reads come first, on the store as it was loaded; then the workloads that change it.
@@ -49,6 +55,27 @@ pub const FULL: Preset = Preset {
     threads: &[1, 2],
     num: 5_000_000,
     repeat: 3,
+    engines: &[],
+    default_options: false,
+};
+
+/// What a user gets who sets no option, on a machine with free memory.
+pub const DEFAULT_OPTIONS: Preset = Preset {
+    name: "default-options",
+    // Hits and seeks twice: after the load caches are empty, and seeks make the store merge its runs.
+    workloads: &[
+        "fillrandom",
+        "readrandom*1000000",
+        "readrandom*1000000",
+        "readmissing*1000000",
+        "seekrandom*200000",
+        "seekrandom*200000",
+    ],
+    threads: &[1],
+    num: 20_000_000,
+    repeat: 3,
+    engines: &["alluvium", "rocksdb"],
+    default_options: true,
 };
 
 /// Everything that is decided before a run starts.
@@ -57,6 +84,8 @@ struct Plan {
     turns: Vec<Turn>,
     settings: Settings,
     limit: String,
+    /// All memory of a child's process, where it can be limited.
+    memory: u64,
     commit: String,
     stores: PathBuf,
     disturbed: f64,
@@ -68,25 +97,38 @@ struct Plan {
 /// # Errors
 /// Invalid arguments, results that cannot be written.
 pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
-    let selection = engines::select(&arguments.engines, arguments.sync)?;
+    let named: Vec<String> = match arguments.engines.as_slice() {
+        [] => preset.engines.iter().map(|name| (*name).to_owned()).collect(),
+        given => given.to_vec(),
+    };
+    let selection = match preset.default_options {
+        true if arguments.sync => return Err("with default options nothing is synced by each write".to_owned()),
+        true => engines::select_defaults(&named)?,
+        false => engines::select(&named, arguments.sync)?,
+    };
     for (name, why) in &selection.skipped {
         eprintln!("skipped {name}: {why}");
     }
     if selection.taken.is_empty() {
         return Err("no engine can run".to_owned());
     }
-    let limits = limits(arguments.no_limit)?;
+    let limits = match preset.default_options && arguments.memory.is_none() {
+        true => None,
+        false => limits(arguments.no_limit)?,
+    };
     let plan = plan(arguments, preset, selection.taken, limits.as_ref())?;
     let name = format!("{}{}-{}", preset.name, if arguments.sync { "-sync" } else { "" }, plan.commit);
     let mut results = Results::open(&arguments.results, &name, Machine::here())?;
     let launcher = Launcher::new(limits)?;
     stale::remove_stores(&plan.stores);
     eprintln!(
-        "{} turns with {} keys, {} MiB of memory each ({}), commit {}; results in {}",
+        "{} turns with {} keys, {}, commit {}; results in {}",
         plan.turns.len(),
         text::count(plan.settings.num.unwrap_or(0) as f64),
-        plan.settings.engine.memory.unwrap_or(0) >> 20,
-        plan.limit,
+        match plan.settings.engine.memory {
+            Some(bytes) => format!("{} MiB of memory each ({})", bytes >> 20, plan.limit),
+            None => format!("default options, memory limit: {}", plan.limit),
+        },
         plan.commit,
         results.path().display()
     );
@@ -139,7 +181,11 @@ fn plan(
         value_size: arguments.value_size,
         seed: arguments.seed,
         check: arguments.check,
-        engine: EngineOptions { memory: Some(memory), sync: arguments.sync, ..EngineOptions::default() },
+        engine: EngineOptions {
+            memory: (!preset.default_options).then_some(memory),
+            sync: arguments.sync,
+            ..EngineOptions::default()
+        },
         ..Settings::default()
     };
     for threads in &threads {
@@ -153,7 +199,13 @@ fn plan(
         turns: plan::turns(engines.len(), &chains, &threads, arguments.repeat.unwrap_or(preset.repeat)),
         engines,
         settings,
-        limit: limits.map_or("none", Parent::kind).to_owned(),
+        limit: match limits {
+            None => "none".to_owned(),
+            // The options do not say how much memory there is, so the limit does.
+            Some(parent) if preset.default_options => format!("{}, {} MiB", parent.kind(), memory >> 20),
+            Some(parent) => parent.kind().to_owned(),
+        },
+        memory,
         commit: about::commit(),
         stores,
         disturbed: arguments.disturbed,
@@ -262,7 +314,7 @@ fn job(plan: &Plan, turn: &Turn, chain: &[plan::Step]) -> Result<Job, String> {
     Ok(Job {
         engine: engine.to_owned(),
         directory: plan.stores.join(format!("{}{}-{engine}", stale::PREFIX, std::process::id())),
-        memory: settings.engine.memory.unwrap_or(u64::MAX),
+        memory: plan.memory,
         data_bytes: settings.fill_keys().unwrap_or(0) * (settings.key_size + settings.value_size) as u64,
         background_threads: BACKGROUND_THREADS,
         steps: chain.iter().map(step).collect::<Result<_, String>>()?,

@@ -2,7 +2,8 @@
 //!
 //! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` stores
-//! the measurements, `summary` computes medians and ratios, `table` and `page` show them.
+//! the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what small
+//! stores cost.
 
 mod arguments;
 mod child;
@@ -18,6 +19,7 @@ mod plan;
 mod record;
 mod report;
 mod results;
+mod small;
 mod summary;
 mod table;
 mod text;
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Quick(run) => compare(&run, &compare::QUICK),
         Command::Full(run) => compare(&run, &compare::FULL),
+        Command::DefaultOptions(run) => compare(&run, &compare::DEFAULT_OPTIONS),
+        Command::Small(arguments) => small::run(&arguments),
         Command::Report(report) => report::make(&report.results, report.commit.as_deref()).map(|()| None),
         Command::Engines(library) => {
             engines::library::name(library.splinterdb_lib);
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
             engines::library::name(figures.library.splinterdb_lib.clone());
             figures::run(&figures)
         }
+        Command::SmallChild => small::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Child => child::run().map(|()| None).map_err(|error| error.to_string()),
     };
     match result {

@@ -42,12 +42,16 @@ pub fn render(groups: &[Group<'_>]) -> String {
 /// The conditions in a sentence.
 pub fn describe(conditions: &Conditions) -> String {
     let Conditions { num, threads, memory_mib, sync, key_size, value_size, limit, .. } = conditions;
+    let memory = match (memory_mib, limit.as_str()) {
+        (0, "none") => "default options, all of the machine's memory".to_owned(),
+        (0, limit) => format!("default options, memory limited ({limit})"),
+        (mib, "none") => format!("{mib} MiB of memory for each engine (not enforced)"),
+        (mib, _) => format!("{mib} MiB of memory for each engine (page cache included)"),
+    };
     format!(
-        "{} pairs of {key_size} and {value_size} bytes, {threads} thread{}, {memory_mib} MiB of memory for each engine \
-         ({}), {}",
+        "{} pairs of {key_size} and {value_size} bytes, {threads} thread{}, {memory}, {}",
         count(*num as f64),
         if *threads == 1 { "" } else { "s" },
-        if limit == "none" { "not enforced" } else { "page cache included" },
         if *sync { "every write synced" } else { "log on, not synced" }
     )
 }

@@ -105,6 +105,40 @@ fn disturbed_measurements_are_repeated_and_marked() {
     assert_eq!((records.len(), &records[0]["disturbed"]), (1, &true.into()));
 }
 
+/// Every scenario, in processes of their own.
+#[test]
+fn a_small_run_prints_a_table_or_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = ["small", "--engines", "alluvium", "--rounds", "2", "--stores", "2", "--bytes", "1M", "--idle", "0.01"];
+    let output = run(folder.path(), &few);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in ["alluvium", "1,000 pairs, closed: blocks", "open, 10 puts, close, remove", "many: descriptors, each"] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    let output = run(folder.path(), &[&few[..], &["--json"]].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = &report["engines"][0]["figures"];
+    assert_eq!((&report["engines"][0]["engine"], &report["stores"]), (&"alluvium".into(), &2.into()));
+    assert_eq!(figures["brief_ns"]["rounds"], 2);
+    assert!(figures["large_closed_length"]["median"].as_f64().unwrap() > 1e6, "{figures}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn default_options_are_measured_without_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let workloads = "fillrandom,readrandom*500,readmissing*500,seekrandom*50";
+    let arguments =
+        ["default-options", "--engines", "alluvium", "--num", "1000", "--repeat", "1", "--disturbed", "100"];
+    let output = run(folder.path(), &[&arguments[..], &["--workloads", workloads, "--check"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("default options, all of the machine's memory"), "{}", text(&output.stdout));
+    let records = records(folder.path());
+    assert_eq!((records.len(), &records[0]["limit"], &records[0]["memory_mb"]), (4, &"none".into(), &Value::Null));
+    assert_eq!((&records[1]["found"], &records[2]["found"]), (&500.into(), &0.into()));
+}
+
 #[test]
 fn bad_arguments_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();

@@ -143,7 +143,7 @@ impl Branch {
             let mut buffer = AlignedBuffer::new(location.bytes());
             let wanted = WantedPage::child(location, level);
             self.check_bounds(wanted, footer)?;
-            self.file()?.read_exact_at(&mut buffer, location.offset())?;
+            self.direct_file()?.read_exact_at(&mut buffer, location.offset())?;
             self.check_page(&buffer, wanted)?;
             self.check_structure(page::payload(&buffer), wanted, footer)?;
             let Some(page) = SortedPage::new(page::payload(&buffer)) else { continue };
@@ -250,10 +250,11 @@ impl Branch {
         let pages = footer.filter_pages;
         let mut filter = Vec::with_capacity(pages as usize);
         let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+        let file = self.direct_file()?;
         for number in 0..u64::from(pages) {
             let offset = footer.filter_at + number * PAGE_BYTES as u64;
             let wanted = WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
-            self.file()?.read_exact_at(&mut buffer, offset)?;
+            file.read_exact_at(&mut buffer, offset)?;
             self.check_page(&buffer, wanted)?;
             filter.push(page::payload(&buffer).to_vec());
         }

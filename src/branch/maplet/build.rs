@@ -11,7 +11,7 @@ use crate::filter::maplet_build::{
 };
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
-use crate::io::AlignedBuffer;
+use crate::io::{AlignedBuffer, StorageFile};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
@@ -141,6 +141,8 @@ impl MapletPlan<'_> {
 /// The pages of a maplet in order, read many at a time.
 struct MapletPages {
     maplet: Arc<Maplet>,
+    /// Opened at the first read.
+    file: Option<Arc<dyn StorageFile>>,
     buffer: AlignedBuffer,
     read: std::ops::Range<u32>,
 }
@@ -148,7 +150,17 @@ struct MapletPages {
 impl MapletPages {
     fn new(maplet: &Arc<Maplet>) -> Self {
         let pages = PAGES_PER_READ.min(maplet.meta().pages as usize);
-        Self { maplet: Arc::clone(maplet), buffer: AlignedBuffer::new(pages * PAGE_BYTES), read: 0..0 }
+        Self { maplet: Arc::clone(maplet), file: None, buffer: AlignedBuffer::new(pages * PAGE_BYTES), read: 0..0 }
+    }
+}
+
+impl MapletPages {
+    fn read_from(&mut self, page: u32, bytes: usize) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            file => file.insert(self.maplet.direct_file()?),
+        };
+        self.maplet.read_pages(&**file, page, &mut self.buffer[..bytes])
     }
 }
 
@@ -156,7 +168,7 @@ impl Payloads for MapletPages {
     fn payload(&mut self, page: u32) -> Result<&[u8]> {
         if !self.read.contains(&page) {
             let end = (page + PAGES_PER_READ as u32).min(self.maplet.meta().pages);
-            let result = self.maplet.read_pages(page, &mut self.buffer[..(end - page) as usize * PAGE_BYTES]);
+            let result = self.read_from(page, (end - page) as usize * PAGE_BYTES);
             result.inspect_err(|error| {
                 if error.is_damage() {
                     self.maplet.mark_broken();

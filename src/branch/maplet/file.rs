@@ -17,7 +17,7 @@ use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::maplet_page::MapletPage;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
-use crate::io::AlignedBuffer;
+use crate::io::{AlignedBuffer, StorageFile};
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, FileNumber, Result};
 use crossbeam_epoch::Guard;
@@ -110,7 +110,7 @@ impl Maplet {
         if self.is_broken() {
             return Columns::ALL;
         }
-        match self.read(number) {
+        match self.file().and_then(|file| self.read(&*file, number)) {
             Ok(page) => {
                 self.context.cache.insert_missed(&self.table, number, Arc::clone(&page), PageKind::Maplet);
                 maplet::columns_of(page.payload(), fingerprint, self.meta.pages)
@@ -125,17 +125,25 @@ impl Maplet {
     }
 
     /// Reads and checks a page.
-    fn read(&self, number: u32) -> Result<Page> {
+    fn read(&self, file: &dyn StorageFile, number: u32) -> Result<Page> {
         let mut buffer = AlignedBuffer::new(PAGE_BYTES);
-        self.read_pages(number, &mut buffer)?;
+        self.read_pages(file, number, &mut buffer)?;
         Ok(Arc::new(PageBuffer::from(buffer)))
     }
 
-    /// Reads and checks as many pages as fit into `buffer`. Bypasses the cache.
-    pub(in crate::branch) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
-        let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
+    fn file(&self) -> Result<Arc<dyn StorageFile>> {
+        self.context.files.get(self.meta.file, || maplet_name(self.meta.file)).map_err(Error::of_missing_file)
+    }
+
+    /// The file, for merges and checks (`FileTable::get_direct`).
+    pub(in crate::branch) fn direct_file(&self) -> Result<Arc<dyn StorageFile>> {
+        self.context.files.get_direct(self.meta.file, || maplet_name(self.meta.file)).map_err(Error::of_missing_file)
+    }
+
+    /// Reads and checks as many pages of `file` as fit into `buffer`. Bypasses the cache.
+    pub(in crate::branch) fn read_pages(&self, file: &dyn StorageFile, first: u32, buffer: &mut [u8]) -> Result<()> {
         let offset = u64::from(first) * PAGE_BYTES as u64;
-        file.map_err(Error::of_missing_file)?.read_exact_at(buffer, offset)?;
+        file.read_exact_at(buffer, offset)?;
         for (number, page) in (u64::from(first)..).zip(buffer.chunks(PAGE_BYTES)) {
             let offset = number * PAGE_BYTES as u64;
             let header = page::check(page, offset, self.context.owner(self.meta.file), &self.path)?;
@@ -156,8 +164,7 @@ impl Maplet {
 
     /// Checks that the file exists and has the right length.
     pub fn check_length(&self) -> Result<()> {
-        let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
-        let length = file.map_err(Error::of_missing_file)?.length()?;
+        let length = self.file()?.length()?;
         if length != self.bytes() {
             return Err(Error::corruption(&self.path, length, "file length", self.bytes(), length));
         }
@@ -171,7 +178,8 @@ impl Maplet {
         if !deep {
             return Ok(());
         }
-        let pages: Result<Vec<Page>> = (0..self.meta.pages).map(|number| self.read(number)).collect();
+        let file = self.direct_file()?;
+        let pages: Result<Vec<Page>> = (0..self.meta.pages).map(|number| self.read(&*file, number)).collect();
         let pages = pages?;
         let mut fingerprints = Vec::new();
         for branch in branches {

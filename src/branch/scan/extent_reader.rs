@@ -20,7 +20,7 @@ use crate::branch::extent_memory::{
 };
 use crate::branch::read::page_read::WantedPage;
 use crate::format::branch_footer::BranchFooter;
-use crate::io::{PendingReads, ReadDone, ReadRequest};
+use crate::io::{PendingReads, ReadDone, ReadRequest, StorageFile};
 use crate::util::Result;
 use crate::util::sync::Arc;
 use std::ops::Range;
@@ -60,6 +60,8 @@ struct Current {
 pub struct ExtentReader {
     branch: Arc<Branch>,
     purpose: Purpose,
+    /// A merge's own handle, if the branch's is not direct.
+    direct: Option<Arc<dyn StorageFile>>,
     current: Option<Current>,
     ahead: Option<Ahead>,
     streak: u32,
@@ -71,7 +73,8 @@ pub struct ExtentReader {
 impl ExtentReader {
     /// A reader without an extent. Memory is leased at first use.
     pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
-        Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false, first: READ_AHEAD_BYTES }
+        let (direct, current, ahead) = (None, None, None);
+        Self { branch, purpose, direct, current, ahead, streak: 0, backward: false, first: READ_AHEAD_BYTES }
     }
 
     /// Sets the size of the first extent of the following streaks. The second extent has the same size, and each later
@@ -99,7 +102,7 @@ impl ExtentReader {
         let bytes = self.extent_bytes(1).max(wanted.bytes);
         let (start, length) = self.extent(wanted.offset, wanted.bytes, bytes, &footer);
         let lease = self.memory().lease(bytes);
-        let request = ReadRequest::new(self.branch.file()?, start, length, self.memory().take(bytes));
+        let request = ReadRequest::new(self.file()?, start, length, self.memory().take(bytes));
         Ok((Planned { start, length, lease }, request))
     }
 
@@ -170,6 +173,18 @@ impl ExtentReader {
         })
     }
 
+    /// The file that the extents are read from.
+    fn file(&mut self) -> Result<Arc<dyn StorageFile>> {
+        if let Some(direct) = &self.direct {
+            return Ok(Arc::clone(direct));
+        }
+        let file = self.branch.file()?;
+        if self.purpose == Purpose::Read || !file.reads_through_page_cache() {
+            return Ok(file);
+        }
+        Ok(Arc::clone(self.direct.insert(self.branch.direct_file()?)))
+    }
+
     fn memory(&self) -> &Arc<ExtentMemory> {
         &self.branch.context().extents
     }
@@ -214,7 +229,7 @@ impl ExtentReader {
         let lease = self.memory().lease(bytes);
         let mut buffer = self.memory().take(bytes);
         let (mut start, mut filled) = self.extent(wanted.offset, wanted.bytes, bytes, footer);
-        let file = self.branch.file()?;
+        let file = self.file()?;
         let mut result = file.read_exact_at(&mut buffer[..filled], start);
         if result.is_err() && filled > wanted.bytes {
             (start, filled) = (wanted.offset, wanted.bytes);
@@ -246,7 +261,7 @@ impl ExtentReader {
         let (start, length) = self.extent(edge, 0, bytes, footer);
         let Some(permit) = self.memory().permit_read_ahead() else { return };
         // If the file cannot be opened now, the read that needs it will report the error.
-        let Ok(file) = self.branch.file() else { return };
+        let Ok(file) = self.file() else { return };
         let lease = self.memory().lease(bytes);
         let request = ReadRequest::new(file, start, length, self.memory().take(bytes));
         let reads = self.branch.context().storage.start_reads(vec![request]);

@@ -45,11 +45,13 @@ pub(super) struct FileReaders {
 impl FileReaders {
     pub(super) fn new(inputs: &OpenInputs<'_>, numbers: &Arc<FileNumbers>, cache: &Arc<PageCache>) -> Self {
         let OpenInputs { storage, options, budget, state } = *inputs;
+        // Nobody has said how much memory the store may use, so what the machine has to spare is used, too.
+        let mode = if options.memory_budget.is_none() { OpenMode::ReadCached } else { OpenMode::ReadPages };
         let branches = BranchContext::new(BranchResources {
             storage: Arc::clone(storage),
             database: state.identity.database,
             cache: Arc::clone(cache),
-            files: Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            files: Arc::new(FileTable::with_mode(Arc::clone(storage), FILES_OPEN_MAX, mode)),
             numbers: Arc::clone(numbers),
             form: BranchForm { compression: options.compression, fingerprints: options.maplets },
             extents: ExtentMemory::new(budget.extents),
@@ -58,7 +60,8 @@ impl FileReaders {
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {
             value_file_refs.add(*file);
         }
-        let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
+        let values = ValueFiles::new(Arc::clone(storage), state.identity.database).read_in(mode);
+        storage.set_store_bytes(state.branches.values().map(|meta| meta.bytes).sum());
         Self { values, value_file_refs, cache: Arc::clone(cache), branches }
     }
 

@@ -33,7 +33,9 @@ pub enum Durability {
 pub struct Options {
     /// Memory for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least 256 KiB, at most 64
     /// TiB. Background work has buffers of fixed size, which exceed a budget below about 128 MiB. `None` takes half of
-    /// the memory of the machine or the container.
+    /// the memory of the machine or the container, and reads files through the system's page cache besides, as long as
+    /// the machine and the process's control groups have memory to spare. With a budget reads are direct, so that the
+    /// store takes no more than that.
     pub memory_budget: Option<u64>,
     /// Durability of writes that have no `WriteOptions::durability`.
     pub durability: Durability,

@@ -17,6 +17,27 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// The number of `cachestat` (Linux 6.5) on every architecture, which `libc` lacks.
+const CACHESTAT: libc::c_long = 451;
+
+/// The kernel's `struct cachestat_range`.
+#[repr(C)]
+struct CacheStatRange {
+    offset: u64,
+    bytes: u64,
+}
+
+/// The kernel's `struct cachestat`: numbers of pages.
+#[repr(C)]
+#[derive(Default)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    written_back: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
 /// A file with direct or page-cache I/O.
 #[derive(Debug)]
 pub(super) struct PosixFile {
@@ -43,6 +64,47 @@ impl PosixFile {
         }
     }
 
+    /// Reads as much as the page cache has, without waiting for the device. What is missing is read into the page cache
+    /// all the same, in the background: that is how the kernel takes this flag.
+    pub(super) fn read_without_waiting(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.assert_aligned(buffer, offset);
+        let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let at = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: `part` describes `buffer`, which is writable and outlives the call; `self.file` keeps the descriptor
+        // open.
+        let read = unsafe { libc::preadv2(self.file.as_raw_fd(), &raw const part, 1, at, libc::RWF_NOWAIT) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Whether the page cache has all of these bytes; false if the kernel cannot tell. Reads nothing.
+    pub(super) fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        let range = CacheStatRange { offset, bytes };
+        let mut found = CacheStat::default();
+        // SAFETY: the kernel reads `range` and fills `found`, which have the layouts of its interface and outlive the
+        // call; `self.file` keeps the descriptor open.
+        let answer = unsafe {
+            libc::syscall(CACHESTAT, self.file.as_raw_fd(), &raw const range, &raw mut found, 0 as libc::c_uint)
+        };
+        // The pages of the kernel may be larger than ours. Then few of them are many of ours, and this is false.
+        answer == 0 && found.cached.saturating_mul(IO_ALIGNMENT as u64) >= bytes
+    }
+
+    /// Turns the kernel's read-ahead off. A hint.
+    pub(super) fn advise_random(&self) {
+        self.advise(0, 0, libc::POSIX_FADV_RANDOM);
+    }
+
+    /// Starts to read these bytes into the page cache. A hint.
+    pub(super) fn read_soon(&self, offset: u64, bytes: u64) {
+        self.advise(offset, bytes, libc::POSIX_FADV_WILLNEED);
+    }
+
+    fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) {
+        let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else { return };
+        // SAFETY: a plain call on a descriptor that `self.file` keeps open; no memory is passed.
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, bytes, advice) };
+    }
+
     /// Removes `O_DIRECT` from the descriptor. Some file systems accept the flag at opening and refuse the transfer, or
     /// want a coarser alignment than ours. Returns whether the transfer should be tried again.
     fn give_up_direct(&self, error: &io::Error) -> bool {
@@ -63,7 +125,7 @@ impl StorageFile for PosixFile {
         &self.path
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor_for(&self, _: u64, _: usize) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
 

@@ -52,7 +52,12 @@ impl Ring {
     /// Puts a read into the submission queue; the next `submit` or `wait` submits it. Returns the request if the ring
     /// is full or the file has no descriptor.
     pub(super) fn push(&mut self, tag: usize, request: ReadRequest) -> Result<(), ReadRequest> {
-        let Some(descriptor) = request.file.descriptor().map(|descriptor| descriptor.as_raw_fd()) else {
+        if self.free.is_empty() {
+            return Err(request);
+        }
+        let Some(descriptor) =
+            request.file.descriptor_for(request.offset, request.length).map(|descriptor| descriptor.as_raw_fd())
+        else {
             return Err(request);
         };
         let Some(at) = self.free.pop() else { return Err(request) };

@@ -129,8 +129,11 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
 fn only_pages_are_read_through_the_page_cache() {
     let is_direct = |storage: &PosixStorage, mode| {
         let file = storage.open("a", mode).unwrap();
+        if file.reads_through_page_cache() {
+            return false;
+        }
         // SAFETY: a plain call on a descriptor that is open; no memory is passed.
-        let flags = unsafe { libc::fcntl(file.descriptor().unwrap().as_raw_fd(), libc::F_GETFL) };
+        let flags = unsafe { libc::fcntl(file.descriptor_for(0, 4096).unwrap().as_raw_fd(), libc::F_GETFL) };
         flags & libc::O_DIRECT != 0
     };
     // A tmpfs has no direct I/O.
@@ -144,6 +147,7 @@ fn only_pages_are_read_through_the_page_cache() {
     assert!(is_direct(&plain, OpenMode::ReadPages));
     let cached = PosixStorage::new(directory.path()).reading_through_page_cache();
     assert!(!is_direct(&cached, OpenMode::ReadPages));
+    assert!(!is_direct(&plain, OpenMode::ReadCached));
     assert!(is_direct(&cached, OpenMode::ReadDirect) && is_direct(&cached, OpenMode::WriteDirect));
 }
 

@@ -85,7 +85,7 @@ fn an_error_is_that_of_its_own_request() {
 fn files_of_every_mode_can_be_read() {
     on_every_storage(|storage| {
         filled(storage, "a", 1, 10);
-        for mode in [OpenMode::Read, OpenMode::ReadWrite, OpenMode::ReadDirect] {
+        for mode in [OpenMode::Read, OpenMode::ReadWrite, OpenMode::ReadDirect, OpenMode::ReadCached] {
             let file = storage.open("a", mode).unwrap();
             let done = storage.start_reads(vec![page_read(&file, 3), page_read(&file, 4)]).wait();
             assert_pages(&done[0].buffer, 1, 3);

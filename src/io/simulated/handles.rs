@@ -57,14 +57,20 @@ impl SimulatedFile {
 
     fn way(&self) -> Way {
         match self.mode {
-            OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::WriteDirect | OpenMode::CreateDirect => Way::Direct,
+            OpenMode::ReadDirect
+            | OpenMode::ReadPages
+            | OpenMode::ReadCached
+            | OpenMode::WriteDirect
+            | OpenMode::CreateDirect => Way::Direct,
             OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create => Way::Cached,
         }
     }
 
     fn check_writable(&self) -> io::Result<()> {
         match self.mode {
-            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadPages => Err(ErrorKind::PermissionDenied.into()),
+            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => {
+                Err(ErrorKind::PermissionDenied.into())
+            }
             OpenMode::ReadWrite | OpenMode::Create | OpenMode::WriteDirect | OpenMode::CreateDirect => Ok(()),
         }
     }

@@ -13,6 +13,7 @@ fn a_plan() -> Plan {
             ..Settings::default()
         },
         limit: "none".into(),
+        memory: 256 << 20,
         commit: "c".into(),
         stores: "stores".into(),
         disturbed: 10.0,

@@ -1,10 +1,13 @@
-//! An engine kind as the benchmark's sessions open it: the same memory limit and data size for all. Keeps what the
-//! engine reports about itself for the results.
+//! An engine kind as the benchmark's sessions open it: the same memory limit and data size for all or, without a limit,
+//! with its default options. Keeps what the engine reports about itself for the results.
 
-use super::{Kind, Setting, Setup};
+use super::{Defaults, Kind, Setting, Setup};
 use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+/// Puts that share a transaction in engines with default options that sync each one.
+const PUTS_PER_TRANSACTION: usize = 1000;
 
 /// What an engine reported when it was opened.
 #[derive(Clone, Debug, Default)]
@@ -41,16 +44,30 @@ impl Factory for KindFactory {
     }
 
     fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
-        let open = self.kind.open.ok_or("the engine is not built in")?;
-        let setup = Setup {
-            directory: directory.to_owned(),
-            memory_bytes: options.memory.ok_or("the comparison gives every engine a memory limit")?,
-            write_buffer: options.write_buffer,
-            data_bytes: self.data_bytes,
-            sync: options.sync,
-            background_threads: self.background_threads,
+        let directory = directory.to_owned();
+        let opened = match options.memory {
+            None => {
+                let open = self.kind.open_default.ok_or("the engine has no configuration with default options here")?;
+                open(&Defaults {
+                    directory,
+                    data_bytes: self.data_bytes,
+                    puts_per_transaction: PUTS_PER_TRANSACTION,
+                    for_point_reads: true,
+                })?
+            }
+            Some(memory_bytes) => {
+                let open = self.kind.open.ok_or("the engine is not built in")?;
+                let setup = Setup {
+                    directory,
+                    memory_bytes,
+                    write_buffer: options.write_buffer,
+                    data_bytes: self.data_bytes,
+                    sync: options.sync,
+                    background_threads: self.background_threads,
+                };
+                open(&options.partitions.map_or(setup.clone(), |partitions| setup.part(partitions.count)))?
+            }
         };
-        let opened = open(&options.partitions.map_or(setup.clone(), |partitions| setup.part(partitions.count)))?;
         let about = About { version: opened.version, settings: opened.settings };
         *self.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
         Ok(opened.engine)

@@ -1,7 +1,7 @@
 //! fjall: a log-structured merge tree in Rust, leveled.
 
 use super::quiet;
-use super::setup::{MIB, Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
 use alluvium_bench::{Increments, Striped};
@@ -50,6 +50,15 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     ];
     let engine = Fjall { keyspace, database, sync: setup.sync, journaled: AtomicU64::new(0) };
     let engine = Box::new(Striped::new(engine, Increments::Striped));
+    Ok(Opened { engine, version: versions::of("fjall").to_owned(), settings })
+}
+
+/// Opens it with its default options.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let database = Database::builder(&defaults.directory).open()?;
+    let keyspace = database.keyspace("bench", KeyspaceCreateOptions::default)?;
+    let engine = Box::new(Fjall { keyspace, database, sync: false, journaled: AtomicU64::new(0) });
+    let settings = vec![setting("options", "defaults")];
     Ok(Opened { engine, version: versions::of("fjall").to_owned(), settings })
 }
 

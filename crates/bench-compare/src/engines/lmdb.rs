@@ -2,7 +2,7 @@
 //! so a power loss can corrupt the file. `lmdb-durable` has its defaults, where every commit is synced.
 
 use super::pending::{Changes, Known, Pending};
-use super::setup::{Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
 use alluvium_bench::{Increments, Striped};
 use heed::types::Bytes;
@@ -32,6 +32,23 @@ pub fn open_unsynced(setup: &Setup) -> Result<Opened> {
 /// Opens it with its defaults: every commit is synced. Without `--sync` a thousand puts share a transaction.
 pub fn open_durable(setup: &Setup) -> Result<Opened> {
     open(setup, EnvFlags::empty(), if setup.sync { 1 } else { PUTS_PER_TRANSACTION })
+}
+
+/// Opens it with its defaults, except for the map, whose default of 1 MiB holds little.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let map_bytes = (defaults.data_bytes * MAP_BYTES_PER_DATA_BYTE).next_multiple_of(64 * MIB).max(64 * MIB);
+    let puts = defaults.puts_per_transaction;
+    let mut options = EnvOpenOptions::new();
+    options.map_size(usize::try_from(map_bytes)?);
+    // SAFETY: the directory was made for this process, which opens it once; no other process changes the mapped file.
+    let env = unsafe { options.open(&defaults.directory)? };
+    let mut transaction = env.write_txn()?;
+    let database = env.create_database(&mut transaction, None)?;
+    transaction.commit()?;
+    let version = heed::lmdb_version();
+    let settings = vec![setting("options", "defaults"), mib("map", map_bytes), setting("puts a transaction", puts)];
+    let engine = Box::new(Lmdb { env, database, pending: (puts > 1).then(|| Pending::new(puts)) });
+    Ok(Opened { engine, version: format!("{}.{}.{}", version.major, version.minor, version.patch), settings })
 }
 
 fn open(setup: &Setup, flags: EnvFlags, puts: usize) -> Result<Opened> {

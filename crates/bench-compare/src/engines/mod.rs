@@ -19,6 +19,8 @@ mod redb;
 mod rocksdb;
 #[allow(dead_code, reason = "which parts are used depends on the rivals that are built in")]
 mod setup;
+#[cfg(feature = "sled")]
+mod sled;
 #[cfg(feature = "splinterdb")]
 mod splinterdb;
 #[allow(dead_code, reason = "only rivals that are crates have a version there")]
@@ -28,13 +30,16 @@ mod versions;
 mod tests;
 
 pub use factory::KindFactory;
-pub use setup::{HARNESS_BYTES, Open, Setting, Setup};
+pub use setup::{Defaults, HARNESS_BYTES, Open, OpenDefault, Setting, Setup};
 
 use std::fmt;
 use std::path::Path;
 
 /// The name of the engine that all others are compared with.
 pub const OURS: &str = "alluvium";
+
+/// Configurations for special questions, and an engine whose sizes must all be set.
+const WITHOUT_DEFAULTS: [&str; 3] = ["alluvium-striped", "splinterdb", "lmdb-durable"];
 
 /// An engine of the comparison.
 pub struct Kind {
@@ -44,6 +49,8 @@ pub struct Kind {
     pub feature: Option<&'static str>,
     /// How it is opened, if it is built in.
     pub open: Option<Open>,
+    /// How it is opened with its default options, if it is built in and this is its standard configuration.
+    pub open_default: Option<OpenDefault>,
     /// Whether a file of its directory is its log.
     pub is_log: fn(&Path) -> bool,
     /// Whether it can sync every write.
@@ -56,10 +63,10 @@ pub struct Kind {
 
 /// The opener of an engine behind a feature.
 macro_rules! built_in {
-    ($feature:literal, $($open:tt)+) => {{
+    ($feature:literal, $open:path, $kind:ty) => {{
         #[cfg(feature = $feature)]
         {
-            Some($($open)+ as Open)
+            Some($open as $kind)
         }
         #[cfg(not(feature = $feature))]
         {
@@ -69,11 +76,12 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order of tables and plots.
-pub static KINDS: [Kind; 9] = [
+pub static KINDS: [Kind; 10] = [
     Kind {
         name: OURS,
         feature: None,
         open: Some(ours::open),
+        open_default: Some(ours::open_default),
         is_log: ours::is_log,
         syncs: true,
         missing: || None,
@@ -83,6 +91,7 @@ pub static KINDS: [Kind; 9] = [
         name: "alluvium-striped",
         feature: None,
         open: Some(ours::open_striped),
+        open_default: None,
         is_log: ours::is_log,
         syncs: true,
         missing: || None,
@@ -91,7 +100,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "rocksdb",
         feature: Some("rocksdb"),
-        open: built_in!("rocksdb", rocksdb::open),
+        open: built_in!("rocksdb", rocksdb::open, Open),
+        open_default: built_in!("rocksdb", rocksdb::open_default, OpenDefault),
         is_log: |path| has_extension(path, "log"),
         syncs: true,
         missing: || None,
@@ -100,7 +110,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "splinterdb",
         feature: Some("splinterdb"),
-        open: built_in!("splinterdb", splinterdb::open),
+        open: built_in!("splinterdb", splinterdb::open, Open),
+        open_default: None,
         is_log: |_| false,
         syncs: false,
         missing: splinterdb_missing,
@@ -109,7 +120,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "fjall",
         feature: Some("fjall"),
-        open: built_in!("fjall", fjall::open),
+        open: built_in!("fjall", fjall::open, Open),
+        open_default: built_in!("fjall", fjall::open_default, OpenDefault),
         is_log: |path| has_extension(path, "jnl"),
         syncs: true,
         missing: || None,
@@ -118,7 +130,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "leveldb",
         feature: Some("leveldb"),
-        open: built_in!("leveldb", leveldb::open),
+        open: built_in!("leveldb", leveldb::open, Open),
+        open_default: built_in!("leveldb", leveldb::open_default, OpenDefault),
         is_log: |path| has_extension(path, "log"),
         syncs: true,
         missing: || None,
@@ -127,7 +140,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "lmdb",
         feature: Some("lmdb"),
-        open: built_in!("lmdb", lmdb::open_unsynced),
+        open: built_in!("lmdb", lmdb::open_unsynced, Open),
+        open_default: built_in!("lmdb", lmdb::open_default, OpenDefault),
         is_log: |_| false,
         syncs: false,
         missing: || None,
@@ -136,7 +150,8 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "lmdb-durable",
         feature: Some("lmdb"),
-        open: built_in!("lmdb", lmdb::open_durable),
+        open: built_in!("lmdb", lmdb::open_durable, Open),
+        open_default: None,
         is_log: |_| false,
         syncs: true,
         missing: || None,
@@ -145,11 +160,22 @@ pub static KINDS: [Kind; 9] = [
     Kind {
         name: "redb",
         feature: Some("redb"),
-        open: built_in!("redb", redb::open),
+        open: built_in!("redb", redb::open, Open),
+        open_default: built_in!("redb", redb::open_default, OpenDefault),
         is_log: |_| false,
         syncs: true,
         missing: || None,
         by_name: false,
+    },
+    Kind {
+        name: "sled",
+        feature: Some("sled"),
+        open: built_in!("sled", sled::open, Open),
+        open_default: built_in!("sled", sled::open_default, OpenDefault),
+        is_log: |_| false,
+        syncs: true,
+        missing: || None,
+        by_name: true,
     },
 ];
 
@@ -225,6 +251,28 @@ pub fn select(names: &[String], sync: bool) -> Result<Selection, String> {
         }
     }
     Ok(selection)
+}
+
+/// Picks engines that can be opened with their default options: those that are named, otherwise all that are built in.
+///
+/// # Errors
+/// A name that no engine has, or a named engine that is not built in or has no default configuration.
+pub fn select_defaults(names: &[String]) -> Result<Selection, String> {
+    if names.is_empty() {
+        let mut selection = Selection::default();
+        for kind in KINDS.iter().filter(|kind| !WITHOUT_DEFAULTS.contains(&kind.name)) {
+            match kind.hindrance(false) {
+                None => selection.taken.push(kind),
+                Some(why) => selection.skipped.push((kind.name, why)),
+            }
+        }
+        return Ok(selection);
+    }
+    let named = select(names, false)?;
+    match named.taken.iter().find(|kind| kind.open_default.is_none()) {
+        Some(kind) => Err(format!("{} has no configuration with default options here", kind.name)),
+        None => Ok(named),
+    }
 }
 
 /// Prints which engines exist, and why some are not available.

@@ -1,6 +1,6 @@
 //! Alluvium, with all its memory in its one budget.
 
-use super::setup::{Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
 use alluvium_bench::{Alluvium, AlluviumStriped};
 use std::path::Path;
@@ -35,6 +35,13 @@ fn open_by(factory: &dyn Factory, modifies: &str, setup: &Setup) -> Result<Opene
         setting("files read through", "its own cache, direct I/O"),
         setting("read-modify-write", modifies),
     ];
+    Ok(Opened { engine, version: env!("CARGO_PKG_VERSION").to_owned(), settings })
+}
+
+/// Opens it with its default options.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let engine = Alluvium.open(&defaults.directory, &EngineOptions::default())?;
+    let settings = vec![setting("options", "defaults")];
     Ok(Opened { engine, version: env!("CARGO_PKG_VERSION").to_owned(), settings })
 }
 

@@ -2,7 +2,7 @@
 //! transactions of a thousand, which no other engine here needs. With `--sync` each put is its own transaction.
 
 use super::pending::{Changes, Known, Pending};
-use super::setup::{Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
 use alluvium_bench::{Increments, Striped};
@@ -38,7 +38,23 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     Ok(Opened { engine: Box::new(engine), version: versions::of("redb").to_owned(), settings })
 }
 
+/// Opens it with its default options: every transaction is synced.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let database = Database::create(defaults.directory.join("bench.redb"))?;
+    let puts = defaults.puts_per_transaction;
+    let engine = Redb { database, pending: Pending::new(puts), sync: true };
+    if engine.is_new()? {
+        engine.commit(&Changes::new(), true)?;
+    }
+    let settings = vec![setting("options", "defaults"), setting("puts a transaction", puts)];
+    Ok(Opened { engine: Box::new(engine), version: versions::of("redb").to_owned(), settings })
+}
+
 impl Redb {
+    fn is_new(&self) -> Result<bool> {
+        Ok(self.database.begin_read()?.list_tables()?.next().is_none())
+    }
+
     fn commit(&self, changes: &Changes, durable: bool) -> Result<()> {
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(if durable { Durability::Immediate } else { Durability::None })?;

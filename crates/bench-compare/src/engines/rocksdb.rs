@@ -1,6 +1,6 @@
 //! RocksDB with leveled compaction, configured by its tuning guide for point reads and writes on few cores.
 
-use super::setup::{Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
 use alluvium_bench::{Increments, Striped, counter};
@@ -12,6 +12,8 @@ use rocksdb::{
 
 const WRITE_BUFFERS: i32 = 3;
 const BLOOM_BITS: f64 = 10.0;
+/// The block cache of a store with defaults that is read at random; the default is 32 MiB.
+const POINT_READ_CACHE_BYTES: u64 = 128 * MIB;
 
 struct Rocks {
     db: DB,
@@ -56,6 +58,23 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     ];
     let engine = Striped::new(Rocks { db, options, sync: setup.sync }, Increments::Own);
     Ok(Opened { engine: Box::new(engine), version: version(), settings })
+}
+
+/// Opens it with its default options, for point reads also with filters and a larger block cache.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    let mut settings = vec![setting("options", "defaults")];
+    if defaults.for_point_reads {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(&Cache::new_lru_cache(usize::try_from(POINT_READ_CACHE_BYTES)?));
+        table.set_bloom_filter(BLOOM_BITS, false);
+        options.set_block_based_table_factory(&table);
+        settings.push(setting("filter", format!("Bloom, {BLOOM_BITS} bits per key")));
+        settings.push(mib("block cache", POINT_READ_CACHE_BYTES));
+    }
+    let db = DB::open(&options, &defaults.directory)?;
+    Ok(Opened { engine: Box::new(Rocks { db, options, sync: false }), version: version(), settings })
 }
 
 /// The merge operator of counters.

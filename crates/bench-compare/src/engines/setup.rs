@@ -25,6 +25,19 @@ pub struct Setup {
     pub background_threads: usize,
 }
 
+/// How to open an engine with its own default options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// An empty directory of its own, or its store.
+    pub directory: PathBuf,
+    /// Bytes of keys and values that will be stored, for LMDB, whose map has a fixed size.
+    pub data_bytes: u64,
+    /// Puts that share a transaction, in engines whose commits are synced by default.
+    pub puts_per_transaction: usize,
+    /// Whether an engine that has no filters and hardly a cache by default gets both, as its users do: RocksDB.
+    pub for_point_reads: bool,
+}
+
 /// An open engine.
 pub struct Opened {
     /// The open store.
@@ -83,6 +96,9 @@ pub fn mib(name: &str, bytes: u64) -> Setting {
 
 /// Opens an engine.
 pub type Open = fn(&Setup) -> Result<Opened>;
+
+/// Opens an engine with its default options.
+pub type OpenDefault = fn(&Defaults) -> Result<Opened>;
 
 #[cfg(test)]
 mod tests {

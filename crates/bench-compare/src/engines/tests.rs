@@ -78,9 +78,8 @@ fn check_answers(engine: &dyn Engine, name: &str) {
 
 #[test]
 fn every_engine_gives_right_answers() {
-    let selection = select(&[], false).unwrap();
-    assert!(!selection.taken.is_empty());
-    for kind in selection.taken {
+    assert!(!select(&[], false).unwrap().taken.is_empty());
+    for kind in all_ready() {
         let directory = tempfile::tempdir().unwrap();
         let opened = kind.open.unwrap()(&setup(directory.path().to_owned(), false)).unwrap();
         check_answers(&*opened.engine, kind.name);
@@ -120,6 +119,33 @@ fn engines_may_be_used_by_many_threads() {
         });
         assert_eq!(pairs(engine, None, Direction::Forward, u64::MAX).len(), 2000, "{}", kind.name);
     }
+}
+
+#[test]
+fn every_engine_with_default_options_gives_right_answers() {
+    let selection = select_defaults(&[]).unwrap();
+    assert!(selection.taken.iter().any(|kind| kind.name == OURS));
+    for kind in selection.taken {
+        let directory = tempfile::tempdir().unwrap();
+        let defaults = Defaults {
+            directory: directory.path().to_owned(),
+            data_bytes: 1 << 20,
+            puts_per_transaction: 100,
+            for_point_reads: true,
+        };
+        let open = || kind.open_default.unwrap()(&defaults).unwrap();
+        let opened = open();
+        opened.engine.put(b"key", b"value").unwrap();
+        opened.engine.put_batch(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        opened.engine.settle().unwrap();
+        drop(opened);
+        let mut value = Vec::new();
+        let opened = open();
+        assert!(opened.engine.get(b"key", &mut value).unwrap() && value == b"value", "{}", kind.name);
+        assert!(!opened.version.is_empty() && opened.version != "unknown", "{}", kind.name);
+    }
+    let error = select_defaults(&["alluvium-striped".to_owned()]).unwrap_err();
+    assert!(error.contains("alluvium-striped"), "{error}");
 }
 
 /// Every available engine, also those that take part only by name.
@@ -185,6 +211,7 @@ fn what_cannot_take_part_says_why() {
             name: "x",
             feature: Some("y"),
             open: None,
+            open_default: None,
             is_log: |_| false,
             syncs: true,
             missing: || None,

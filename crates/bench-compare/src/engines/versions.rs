@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn the_rivals_are_in_the_lock_file() {
-        for name in ["fjall", "heed", "redb", "rocksdb", "librocksdb-sys"] {
+        for name in ["fjall", "heed", "redb", "sled", "rocksdb", "librocksdb-sys"] {
             assert_ne!(of(name), "unknown", "{name}");
         }
     }

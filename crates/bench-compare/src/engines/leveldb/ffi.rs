@@ -1,7 +1,8 @@
 //! The part of LevelDB's C interface (`leveldb/c.h`, version 1.23) that the comparison needs: the declarations, and one safe
 //! owner for each kind of object. Written against the header's description; nothing is generated.
 //!
-//! 1. Every pointer in an owner is valid from its creation to its drop, and is freed once, by the drop.
+//! 1. Every pointer in an owner is valid from its creation to its drop, and is freed once, by the drop. Cache and filter
+//!    of a store with default options are null.
 //! 2. `Store` frees its options, cache and filter only after the database is closed.
 //! 3. LevelDB locks inside: a `Store` may be used by many threads at once; an `Iterator` belongs to one.
 
@@ -98,11 +99,18 @@ const NO_COMPRESSION: c_int = 0;
 /// How a store is opened.
 pub struct Config<'a> {
     pub directory: &'a CStr,
+    /// `None` for its defaults.
+    pub tuning: Option<Tuning>,
+    pub sync: bool,
+}
+
+/// Options that differ from the defaults. Compression is off, too.
+#[derive(Clone, Copy)]
+pub struct Tuning {
     pub write_buffer_bytes: usize,
     pub cache_bytes: usize,
     pub bloom_bits: c_int,
     pub open_files: c_int,
-    pub sync: bool,
 }
 
 /// An open database with all that it was given.
@@ -154,14 +162,17 @@ impl Store {
         // terminated string that outlives the call; `error` is a valid place for a pointer.
         unsafe {
             let options = leveldb_options_create();
-            let cache = leveldb_cache_create_lru(config.cache_bytes);
-            let filter = leveldb_filterpolicy_create_bloom(config.bloom_bits);
             leveldb_options_set_create_if_missing(options, 1);
-            leveldb_options_set_write_buffer_size(options, config.write_buffer_bytes);
-            leveldb_options_set_max_open_files(options, config.open_files);
-            leveldb_options_set_compression(options, NO_COMPRESSION);
-            leveldb_options_set_cache(options, cache);
-            leveldb_options_set_filter_policy(options, filter);
+            let (mut cache, mut filter) = (ptr::null_mut(), ptr::null_mut());
+            if let Some(tuning) = config.tuning {
+                cache = leveldb_cache_create_lru(tuning.cache_bytes);
+                filter = leveldb_filterpolicy_create_bloom(tuning.bloom_bits);
+                leveldb_options_set_write_buffer_size(options, tuning.write_buffer_bytes);
+                leveldb_options_set_max_open_files(options, tuning.open_files);
+                leveldb_options_set_compression(options, NO_COMPRESSION);
+                leveldb_options_set_cache(options, cache);
+                leveldb_options_set_filter_policy(options, filter);
+            }
             let read = leveldb_readoptions_create();
             let write = leveldb_writeoptions_create();
             leveldb_writeoptions_set_sync(write, config.sync.into());
@@ -262,7 +273,7 @@ impl Store {
 /// Frees what a store was opened with.
 ///
 /// # Safety
-/// Each pointer was made by LevelDB, is not freed yet, and no open database uses it.
+/// Each pointer was made by LevelDB, is not freed yet, and no open database uses it. Cache and filter may both be null.
 unsafe fn free_parts(
     options: *mut RawOptions,
     cache: *mut RawCache,
@@ -273,8 +284,11 @@ unsafe fn free_parts(
     // SAFETY: the caller's promise.
     unsafe {
         leveldb_options_destroy(options);
-        leveldb_cache_destroy(cache);
-        leveldb_filterpolicy_destroy(filter);
+        // Without tuning there is neither.
+        if !cache.is_null() {
+            leveldb_cache_destroy(cache);
+            leveldb_filterpolicy_destroy(filter);
+        }
         leveldb_readoptions_destroy(read);
         leveldb_writeoptions_destroy(write);
     }

@@ -3,7 +3,7 @@
 mod ffi;
 
 use super::quiet;
-use super::setup::{MIB, Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
 use alluvium_bench::{Increments, Striped};
 use std::ffi::CString;
@@ -26,14 +26,13 @@ struct Level {
 pub fn open(setup: &Setup) -> Result<Opened> {
     let directory = setup.directory.to_str().ok_or("leveldb: the directory's name is not valid text")?;
     let directory = CString::new(directory)?;
-    let store = ffi::Store::open(&ffi::Config {
-        directory: &directory,
+    let tuning = ffi::Tuning {
         write_buffer_bytes: usize::try_from(setup.write_buffer_bytes())?,
         cache_bytes: usize::try_from(setup.cache_bytes())?,
         bloom_bits: BLOOM_BITS,
         open_files: OPEN_FILES,
-        sync: setup.sync,
-    })?;
+    };
+    let store = ffi::Store::open(&ffi::Config { directory: &directory, tuning: Some(tuning), sync: setup.sync })?;
     let (major, minor) = ffi::version();
     let settings = vec![
         mib("block cache", setup.cache_bytes()),
@@ -50,6 +49,16 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     let engine = Level { store, logged: AtomicU64::new(0) };
     let engine = Box::new(Striped::new(engine, Increments::Striped));
     Ok(Opened { engine, version: format!("{major}.{minor}"), settings })
+}
+
+/// Opens it with its default options.
+pub fn open_default(defaults: &Defaults) -> Result<Opened> {
+    let directory = defaults.directory.to_str().ok_or("leveldb: the directory's name is not valid text")?;
+    let directory = CString::new(directory)?;
+    let store = ffi::Store::open(&ffi::Config { directory: &directory, tuning: None, sync: false })?;
+    let (major, minor) = ffi::version();
+    let engine = Box::new(Level { store, logged: AtomicU64::new(0) });
+    Ok(Opened { engine, version: format!("{major}.{minor}"), settings: vec![setting("options", "defaults")] })
 }
 
 impl Level {

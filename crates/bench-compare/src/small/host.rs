@@ -1,0 +1,97 @@
+//! The parent's side of a child process: starts it, asks for rounds, reads their figures. One thread at a time.
+//!
+//! Invariant: the child is killed and waited for, and its directory removed, when the value is dropped.
+
+use super::scenario::{Job, Scenario};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// What a round measured, by name.
+pub type Round = BTreeMap<String, f64>;
+
+/// A line from the child.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// A round is done.
+    Measured {
+        /// Its figures.
+        figures: Round,
+    },
+    /// An error; nothing follows.
+    Failed {
+        /// Its text.
+        error: String,
+    },
+}
+
+/// A running child.
+pub struct Host {
+    job: Job,
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Host {
+    /// Starts a child for this engine and scenario. It does nothing until it is asked.
+    pub fn start(engine: &str, scenario: &Scenario, directory: PathBuf) -> Result<Self, String> {
+        Self::of(Job { engine: engine.to_owned(), directory, scenario: scenario.clone() })
+    }
+
+    fn of(job: Job) -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
+        let spawned = Command::new(program).arg("small-child").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| format!("a child process: {error}"))?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("the child has no input or output".to_owned());
+        };
+        let text = serde_json::to_string(&job).map_err(|error| error.to_string())?;
+        // A child that cannot read it is gone, which the first round reports.
+        let _ = writeln!(input, "{text}");
+        Ok(Self { job, child, input, output: BufReader::new(output) })
+    }
+
+    /// The same in a new process.
+    pub fn restart(self) -> Result<Self, String> {
+        let job = self.job.clone();
+        drop(self);
+        Self::of(job)
+    }
+
+    /// One round.
+    ///
+    /// # Errors
+    /// The engine failed, or its process died.
+    pub fn round(&mut self) -> Result<Round, String> {
+        // A child that is gone has no answer.
+        let _ = writeln!(self.input, "round");
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read = self.output.read_line(&mut line).map_err(|error| format!("the child's output: {error}"))?;
+            if read == 0 {
+                let status = self.child.wait().map_err(|error| format!("the child process: {error}"))?;
+                return Err(format!("its process ended, {status}"));
+            }
+            match serde_json::from_str(&line) {
+                Ok(Answer::Measured { figures }) => return Ok(figures),
+                Ok(Answer::Failed { error }) => return Err(error),
+                // An engine's library printed it.
+                Err(_) => eprint!("{line}"),
+            }
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // It is gone already, or waits for a round that will not be asked for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.job.directory);
+    }
+}
