@@ -93,6 +93,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         log_recovered: recovered.edit.clone(),
         log_segments_dropped: recovered.unused().filter(|segment| state.log_segments.contains(segment)).collect(),
         next_file: Some(numbers.next()),
+        branch_bytes: Some(disk.branch_bytes()),
         ..ManifestEdit::default()
     };
     let edit_number = manifest.append_in_new_file(&edit)?;
@@ -218,3 +219,6 @@ fn remove_strays(
     }
     storage.sync_directory()
 }
+
+#[cfg(test)]
+mod tests;

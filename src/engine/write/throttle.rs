@@ -97,8 +97,9 @@ impl Throttle {
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
-        let tree = fullness(view.disk.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), size);
+        let unit = self.disk.branch_bytes().max(size);
+        let tree = fullness(view.disk.debt(), unit * DEBT_START, unit * DEBT_LIMIT);
+        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), unit);
         Fullness { memory: in_memory, tree, garbage }
     }
 }
