@@ -58,7 +58,7 @@ impl MemoryArbiter {
     }
 
     fn resize_cache(&self) {
-        self.cache.resize(self.cache_bytes + self.memtables.spare_bytes());
+        self.cache.memory().resize(self.cache_bytes + self.memtables.spare_bytes());
     }
 }
 
