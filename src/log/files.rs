@@ -15,7 +15,7 @@ use super::settings::{LogIdentity, NameSegment};
 use super::shadow::copy::Shadow;
 use super::shadow::writeback::Writeback;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
-use crate::io::{OpenMode, Storage};
+use crate::io::{AlignedBuffer, OpenMode, Storage};
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result, SequenceNumber};
 
@@ -181,7 +181,8 @@ fn write_fresh(storage: &dyn Storage, name: &str, header: &SegmentHeader, page: 
     let file = storage.open(name, OpenMode::Create)?;
     let bytes = header.segment_bytes as usize;
     file.write_all_at(page, 0)?;
-    let zeroes = vec![0; PIECE_BYTES.min(bytes - page.len())];
+    // Pages of the kernel that are only read take no memory. The allocator would keep a megabyte for each thread.
+    let zeroes = AlignedBuffer::new(PIECE_BYTES.min((bytes - page.len()).next_multiple_of(PAGE_BYTES)).max(PAGE_BYTES));
     let mut at = page.len();
     while at < bytes {
         let piece = zeroes.len().min(bytes - at);

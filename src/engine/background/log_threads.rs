@@ -83,7 +83,9 @@ impl Background {
                 continue;
             }
             self.publish_stats(false);
-            self.arbiter.rebalance_when_due();
+            if self.arbiter.rebalance_when_due() {
+                self.generations.note_activity();
+            }
             // Memory grows while nothing else wakes a worker.
             if self.space.wants_ballast() {
                 self.scheduler.wake_workers();

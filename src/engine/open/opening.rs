@@ -2,6 +2,7 @@
 
 use super::assembly::{OpenedStore, assemble};
 use super::host::Host;
+use super::refill::first_memtable;
 use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, recover};
 use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::directory::store_files::{self, Found, StoreFile};
@@ -77,8 +78,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     check_branches(&**storage, manifest.state())?;
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
-    let inputs = OpenInputs { storage, options, budget, state: &state };
-    let readers = FileReaders::new(&inputs, &numbers, &arbiter.cache);
+    let inputs = OpenInputs { storage, options, state: &state };
+    let readers = FileReaders::new(&inputs, &numbers, &arbiter.cache, &arbiter.memory.extents);
 
     // Steps 3 and 4.
     let threads = if driver == Driver::Threads { budget.workers } else { 1 };
@@ -124,7 +125,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     // From here on read-only openers may open the store.
     drop(locks.opening);
     // Step 8, by the caller, inserts the contents of the log below this generation, once threads can incorporate them.
-    let newest = Arc::new(Generation::starting_after(arbiter.memtables.take(), last, &readers.value_file_refs));
+    let memtable = first_memtable(&**storage, &arbiter.memtables)?;
+    let newest = Arc::new(Generation::starting_after(memtable, last, &readers.value_file_refs));
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
     let view = ViewCell::new(vec![newest], version);
     let operator = host.merge_operator.clone();

@@ -1,3 +1,5 @@
+//! Tests of what opening records in the manifest. One thread.
+
 use crate::Options;
 use crate::db::DeterministicDb;
 use crate::io::simulated::SimulatedStorage;
