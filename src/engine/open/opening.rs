@@ -125,7 +125,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     // From here on read-only openers may open the store.
     drop(locks.opening);
     // Step 8, by the caller, inserts the contents of the log below this generation, once threads can incorporate them.
-    let memtable = first_memtable(&**storage, &arbiter.memtables)?;
+    let memtable = first_memtable(&**storage, &arbiter.memtables, budget.first_memtable)?;
     let newest = Arc::new(Generation::starting_after(memtable, last, &readers.value_file_refs));
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
     let view = ViewCell::new(vec![newest], version);

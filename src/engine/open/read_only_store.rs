@@ -9,7 +9,7 @@ use crate::engine::directory::store_files::{self, Found};
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::process_default;
 use crate::engine::resources::resources::Resources;
-use crate::engine::resources::shared_memory::SharedMemory;
+use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, SharedMemory};
 use crate::engine::state::budget::Budget;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
@@ -143,7 +143,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         let memtable = sizes.take(&**storage, &memtables)?;
         refill::fill(memtable, value_file_refs, contents, &ranges[at], &mut crate::memory::FillSpace::default())
     });
-    let memtable = refill::first_memtable(&**storage, &memtables)?;
+    let memtable = refill::first_memtable(&**storage, &memtables, MEMTABLE_BYTES_SMALL)?;
     let newest = Arc::new(Generation::starting_after(memtable, seen, value_file_refs));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
     let component = ComponentOptions::Trunk(TrunkOptions::new(budget.memtable as u64));

@@ -70,9 +70,9 @@ impl Background {
     }
 }
 
-/// The Memtable of a store's first generation. It is small; the next ones grow while they fill quickly.
-pub(crate) fn first_memtable(storage: &dyn Storage, memtables: &MemtablePool) -> Result<Arc<Memtable>> {
-    take(storage, memtables, MEMTABLE_BYTES_SMALL, WriteSpace::first_slack_bytes())
+/// The Memtable of a store's first generation. The next ones grow while they fill quickly.
+pub(crate) fn first_memtable(storage: &dyn Storage, memtables: &MemtablePool, bytes: usize) -> Result<Arc<Memtable>> {
+    take(storage, memtables, bytes, WriteSpace::first_slack_bytes())
 }
 
 fn take(storage: &dyn Storage, memtables: &MemtablePool, soft: usize, slack: usize) -> Result<Arc<Memtable>> {

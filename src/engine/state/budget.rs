@@ -3,7 +3,7 @@
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::resources::machine_memory;
 use crate::engine::resources::resources::{BUDGET_MAX, BUDGET_MIN, Resources, THREADS_MAX};
-use crate::engine::resources::shared_memory::MemorySizes;
+use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, MemorySizes};
 use crate::engine::types::options::Options;
 use crate::memory::memtables_bytes;
 use crate::util::{Error, Result};
@@ -69,6 +69,8 @@ pub(crate) struct Budget {
     pub(crate) total: u64,
     /// Soft size of one Memtable's arena; its hash index comes on top, about a quarter.
     pub(crate) memtable: usize,
+    /// That of the first Memtable.
+    pub(crate) first_memtable: usize,
     pub(crate) cache: usize,
     /// Memory into which merges and scans read ahead.
     pub(crate) extents: usize,
@@ -159,6 +161,8 @@ impl Budget {
         Ok(Self {
             total,
             memtable: memtable as usize,
+            // A size that the caller has chosen is there for bursts, also for the first one.
+            first_memtable: options.write_buffer.map_or(MEMTABLE_BYTES_SMALL, |bytes| bytes as usize),
             cache: cache as usize,
             extents: extents as usize,
             segment: segment as usize,

@@ -81,8 +81,9 @@ pub struct Options {
     pub background_write_limit: Option<u64>,
     /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at
     /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of the budget. `None` takes a
-    /// twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB. The first generation has 32 KiB. While
-    /// generations fill quickly, each is four times as large as the one before, up to this size.
+    /// twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB. Then the first
+    /// generation has 32 KiB, and while they fill quickly, each is four times as large as the one before, up to that
+    /// size.
     pub write_buffer: Option<u64>,
     /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,

@@ -37,6 +37,7 @@ pub fn memtables_bytes(soft_bytes: usize) -> usize {
 impl MemtablePool {
     /// A pool of Memtables with memory of its own. The largest are full at `soft_bytes` of keys, values and their
     /// overhead.
+    #[cfg(any(test, feature = "testing"))]
     pub fn new(component: MemoryComponent, soft_bytes: usize) -> Arc<Self> {
         Self::in_memory(&ArenaPool::new(memtables_bytes(soft_bytes)), component, soft_bytes)
     }
