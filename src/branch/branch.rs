@@ -4,7 +4,7 @@
 //! branches of a large store are never read between two openings.)
 
 use super::context::{BranchContext, file_name};
-use crate::cache::PageTable;
+use crate::cache::{CountedMetadata, PageTable};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{PAGE_BYTES, PageOwner};
@@ -28,7 +28,12 @@ pub struct Branch {
     /// Read at first use, then kept in memory.
     range_tombstones: OnceLock<RangeTombstones>,
     obsolete: AtomicBool,
+    _counted: CountedMetadata,
 }
+
+/// Bytes that other components have for each branch, about: slots of trunk nodes, the manifest's maps and images, an entry
+/// of the cache's map.
+const ELSEWHERE_BYTES: usize = 512;
 
 impl Branch {
     /// Opens a branch that the manifest lists. No I/O.
@@ -37,7 +42,12 @@ impl Branch {
         let table = context.cache.table(meta.file);
         let heads = (wide_head(&meta.key_min), wide_head(&meta.key_max));
         let (footer, range_tombstones, obsolete) = (OnceLock::new(), OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, path, table, heads, footer, range_tombstones, obsolete })
+        // The manifest has the record, too.
+        let record = size_of::<BranchMeta>() + meta.key_min.len() + meta.key_max.len() + 8 * meta.value_files.len();
+        let bytes = size_of::<Self>() + size_of::<PageTable>() + 2 * record + path.as_os_str().len() + ELSEWHERE_BYTES;
+        let _counted = context.cache.memory().count_metadata(bytes);
+        let context = Arc::clone(context);
+        Arc::new(Self { context, meta, path, table, heads, footer, range_tombstones, obsolete, _counted })
     }
 
     /// The manifest's record of the branch.

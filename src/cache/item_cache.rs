@@ -26,7 +26,7 @@
 use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
 use crate::util::planted::planted;
-use crate::util::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// Minimum size of a shard, if there are several.
@@ -48,6 +48,8 @@ pub struct ItemStatistics {
     pub hits: u64,
 }
 
+type Shards = Box<[CachePadded<Mutex<Shard>>]>;
+
 #[derive(Debug, Default)]
 struct Shard {
     items: ItemShard,
@@ -59,11 +61,19 @@ struct Shard {
 /// See the module documentation.
 #[derive(Debug)]
 pub struct ItemCache {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// Made with the first item, so that a store that is hardly read needs none.
+    shards: OnceLock<Shards>,
+    shard_count: usize,
+    /// Held while the shards are made or a change begins: shards know of every change that has begun (invariant 3).
+    begin: Mutex<()>,
     /// The limit of each shard in bytes.
     limit: AtomicUsize,
     limit_max: AtomicUsize,
     bytes: CachePadded<AtomicUsize>,
+    /// The bytes of all item caches in the same memory.
+    total_bytes: Arc<CachePadded<AtomicUsize>>,
+    /// Items that were added.
+    added: AtomicU64,
     /// Items in all shards.
     count: CachePadded<AtomicUsize>,
     /// Number of tree changes that have begun.
@@ -73,16 +83,20 @@ pub struct ItemCache {
 }
 
 impl ItemCache {
-    /// A cache of at most about `bytes`. With 0 the cache stays empty.
-    pub fn new(bytes: usize) -> Self {
+    /// A cache of at most about `bytes`, counted in `total_bytes`, too. With 0 the cache stays empty.
+    pub fn new(bytes: usize, total_bytes: Arc<CachePadded<AtomicUsize>>) -> Self {
         let wanted = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let count = 1 << wanted.ilog2();
         let limit = bytes / count;
         Self {
-            shards: (0..count).map(|_| CachePadded::default()).collect(),
+            shards: OnceLock::new(),
+            shard_count: count,
+            begin: Mutex::default(),
             limit: AtomicUsize::new(limit),
             limit_max: AtomicUsize::new(limit),
             bytes: CachePadded::default(),
+            total_bytes,
+            added: AtomicU64::new(0),
             count: CachePadded::default(),
             begun: AtomicU64::new(0),
             hits_before: AtomicU64::new(0),
@@ -91,7 +105,23 @@ impl ItemCache {
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         // The hash table uses the highest and the lowest bits of the hash.
-        &self.shards[(hash >> 24) as usize & (self.shards.len() - 1)]
+        &self.shards()[(hash >> 24) as usize & (self.shard_count - 1)]
+    }
+
+    fn shards(&self) -> &Shards {
+        self.shards.get().unwrap_or_else(|| {
+            let _begin = self.begin.lock();
+            self.shards.get_or_init(|| {
+                let begun = self.begun.load(Ordering::Acquire);
+                let shard = || CachePadded::new(Mutex::new(Shard { begun, ..Shard::default() }));
+                (0..self.shard_count).map(|_| shard()).collect()
+            })
+        })
+    }
+
+    /// The shards, if they exist.
+    fn existing(&self) -> impl Iterator<Item = &CachePadded<Mutex<Shard>>> {
+        self.shards.get().into_iter().flatten()
     }
 
     /// The stamp for `add`. It must be read before the reader takes its view (invariant 2).
@@ -119,16 +149,18 @@ impl ItemCache {
         let mut shard = self.shard(item.hash).lock();
         // Invariant 2.
         if planted!(shard.begun == stamp, Bug::ItemAddedLate => true) {
+            self.added.fetch_add(1, Ordering::Relaxed);
             self.edit(&mut shard, |items| items.add(item, limit));
         }
     }
 
     /// Announces a change of the tree by a generation that is now sealed.
     pub fn begin_change(&self) {
+        let _begin = self.begin.lock();
         let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         // Invariant 3. If two changes begin at once, each shard keeps the larger count: a reader with that count has
         // searched both generations.
-        for shard in &self.shards {
+        for shard in self.existing() {
             let mut shard = shard.lock();
             shard.begun = shard.begun.max(begun);
         }
@@ -144,7 +176,7 @@ impl ItemCache {
 
     /// Invalidates the items of all keys for which `gone` returns true. O(items).
     pub fn invalidate_where(&self, mut gone: impl FnMut(&[u8]) -> bool) {
-        for shard in &self.shards {
+        for shard in self.existing() {
             self.edit(&mut shard.lock(), |items| items.invalidate_where(&mut gone));
         }
     }
@@ -162,7 +194,7 @@ impl ItemCache {
 
     /// Changes the maximum of the limit. The limit keeps its share of the maximum.
     pub fn resize(&self, bytes: usize) {
-        let max = bytes / self.shards.len();
+        let max = bytes / self.shard_count;
         let before = self.limit_max.swap(max, Ordering::Relaxed).max(1);
         let limit = self.limit.load(Ordering::Relaxed) as u128 * max as u128 / before as u128;
         self.set_limit(limit as usize);
@@ -170,25 +202,38 @@ impl ItemCache {
 
     fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
-        for shard in &self.shards {
+        for shard in self.existing() {
             self.edit(&mut shard.lock(), |items| items.shrink_to(limit));
         }
     }
 
     /// Bytes of memory in use.
-    #[inline]
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// The number of items, and of hits so far.
     pub fn statistics(&self) -> ItemStatistics {
-        let hits = self.shards.iter().map(|shard| shard.lock().hits).sum();
+        let hits = self.existing().map(|shard| shard.lock().hits).sum();
         ItemStatistics { items: self.count.load(Ordering::Relaxed) as u64, hits }
     }
 
+    /// A count that rises with every use.
+    pub fn uses(&self) -> u64 {
+        self.added.load(Ordering::Relaxed) + self.statistics().hits
+    }
+
+    /// Removes all items.
+    pub fn clear(&self) {
+        for shard in self.existing() {
+            self.edit(&mut shard.lock(), |items| items.shrink_to(0));
+        }
+    }
+
+    /// Whether there are no items.
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -199,6 +244,7 @@ impl ItemCache {
         let after = (shard.items.len(), shard.items.bytes());
         add_difference(&self.count, before.0, after.0);
         add_difference(&self.bytes, before.1, after.1);
+        add_difference(&self.total_bytes, before.1, after.1);
     }
 }
 

@@ -5,6 +5,7 @@ use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
 use crate::util::hash::bytes_hash;
 use crate::util::random::splitmix64 as random;
+use crate::util::sync::{Arc, Ordering};
 use std::collections::HashMap;
 
 fn value(key: u64, number: u64) -> Vec<u8> {
@@ -105,7 +106,7 @@ fn offer(cache: &ItemCache, stamp: u64, key: u64) {
 
 #[test]
 fn a_value_read_before_a_change_began_is_not_added() {
-    let cache = ItemCache::new(1 << 20);
+    let cache = ItemCache::new(1 << 20, Arc::default());
     let stamp = cache.stamp();
     offer(&cache, stamp, 1);
     cache.begin_change();
@@ -119,7 +120,7 @@ fn a_value_read_before_a_change_began_is_not_added() {
 #[test]
 fn memory_follows_the_hits_of_items() {
     const BYTES: usize = 8 << 20;
-    let cache = ItemCache::new(BYTES);
+    let cache = ItemCache::new(BYTES, Arc::default());
     let fill = || (0..200_000).for_each(|key| offer(&cache, cache.stamp(), key));
     fill();
     let full = cache.bytes();
@@ -135,4 +136,24 @@ fn memory_follows_the_hits_of_items() {
         fill();
     }
     assert!(cache.bytes() > BYTES * 3 / 4, "{} bytes", cache.bytes());
+}
+
+/// The shards are made with the first item. A change that begins just before must not be forgotten by them.
+#[test]
+fn an_empty_cache_has_no_shards_and_knows_of_every_change() {
+    let total = Arc::default();
+    let cache = ItemCache::new(1 << 20, Arc::clone(&total));
+    let add = |stamp: u64, key: &[u8]| {
+        let item = Item { key, hash: bytes_hash(key), number: SequenceNumber(1), value: b"value" };
+        cache.add(stamp, item);
+    };
+    let early = cache.stamp();
+    cache.begin_change();
+    add(early, b"old");
+    assert!(cache.is_empty(), "an item of a reader from before the change was added");
+    add(cache.stamp(), b"new");
+    assert_eq!(cache.statistics().items, 1);
+    assert_eq!(total.load(Ordering::Relaxed), cache.bytes());
+    cache.clear();
+    assert_eq!((cache.bytes(), total.load(Ordering::Relaxed)), (0, 0));
 }

@@ -1,5 +1,6 @@
 //! Layer 3: bounded caches of pages, single values and open files.
 
+mod cache_memory;
 mod clock;
 pub mod file_table;
 mod item_cache;
@@ -8,6 +9,7 @@ pub mod page;
 pub mod page_cache;
 mod page_table;
 
+pub use cache_memory::{CacheMemory, CountedMetadata};
 pub use file_table::FileTable;
 pub use item_cache::ItemCache;
 pub use item_shard::Item;

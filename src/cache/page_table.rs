@@ -1,5 +1,5 @@
 //! The pages of one file that are in memory: from page number to address, without a lock and without hashing. Any
-//! thread may look up. Only `PageCache` changes a table, under the mutex of the page's shard.
+//! thread may look up. Only `CacheMemory` changes a table, under the mutex of the page's shard.
 //!
 //! The table is an array in chunks, found through directories. A chunk is allocated with its first page and freed with
 //! its last, so tables stay small compared with the cached pages, however large the store. A lookup touches one line of
@@ -54,6 +54,8 @@ type Directory = Box<[AtomicPtr<Chunk>]>;
 /// See the module documentation.
 pub struct PageTable {
     file: FileNumber,
+    /// Decides the shards of the file's pages.
+    spread: usize,
     directories: [OnceLock<Directory>; DIRECTORIES],
     /// The number of pages in each chunk that has any, by the chunk's number.
     present: Mutex<HashMap<u32, u32>>,
@@ -97,14 +99,20 @@ fn chunk_of(page: u32) -> (u32, usize) {
 }
 
 impl PageTable {
-    /// An empty table.
-    pub fn new(file: FileNumber) -> Self {
-        Self { file, directories: std::array::from_fn(|_| OnceLock::new()), present: Mutex::default() }
+    /// An empty table. `salt` distinguishes equal file numbers.
+    pub fn new(file: FileNumber, salt: u64) -> Self {
+        let spread = file.0.wrapping_add(salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        Self {
+            spread: spread as usize,
+            file,
+            directories: std::array::from_fn(|_| OnceLock::new()),
+            present: Mutex::default(),
+        }
     }
 
-    /// The file of the pages.
-    pub fn file(&self) -> FileNumber {
-        self.file
+    /// Decides the shards of the file's pages.
+    pub(super) fn spread(&self) -> usize {
+        self.spread
     }
 
     /// The slot of the chunk; `None` if its directory does not exist yet.

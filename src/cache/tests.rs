@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::page::PageKind;
-use super::{FileTable, Page, PageBuffer, PageCache, PageTable};
+use super::{CacheMemory, FileTable, Page, PageBuffer, PageCache, PageTable};
 use crate::format::page::PAGE_HEADER_BYTES;
 use crate::io::{AlignedBuffer, OpenMode, PosixStorage, Storage};
 use crate::util::FileNumber;
@@ -396,4 +396,50 @@ fn open_files_are_bounded_and_those_in_use_stay() {
             }
         }
     }
+}
+
+/// Two stores have files with the same numbers. They share one budget, and what one leaves behind is the other's at once.
+#[test]
+fn caches_in_one_memory_share_its_budget_and_nothing_else() {
+    const BUDGET: usize = 4 << 20;
+    let memory = CacheMemory::new(BUDGET);
+    let mut rigs: Vec<Rig> = (0..2)
+        .map(|_| {
+            let cache = PageCache::in_memory(&memory);
+            let tables = (0..4).map(|file| cache.table(FileNumber(file))).collect();
+            Rig { cache, tables }
+        })
+        .collect();
+    // The second store's pages are in files with numbers from 100 on, as `says` checks.
+    rigs[1].tables = (100..104).map(|file| rigs[1].cache.table(FileNumber(file))).collect();
+    let stored = |rig: &Rig, first: u64| {
+        (0..4)
+            .flat_map(|file| (0..200).map(move |number| (file, number)))
+            .filter(|(file, number)| {
+                let guard = crossbeam_epoch::pin();
+                let found = rig.cache.get(&rig.tables[*file as usize], *number, PageKind::Leaf, &guard).unwrap();
+                found.inspect(|page| assert!(says(page.payload(), first + file, *number))).is_some()
+            })
+            .count()
+    };
+    for number in 0..200 {
+        for file in 0..4 {
+            for (rig, first) in rigs.iter().zip([0, 100]) {
+                let page = page(first + file, number, 4096);
+                rig.cache.insert(&rig.tables[file as usize], number, page, PageKind::Leaf);
+            }
+        }
+    }
+    assert!(memory.bytes_used() <= BUDGET + CHUNK_BYTES, "{}", memory.bytes_used());
+    let (first, second) = (stored(&rigs[0], 0), stored(&rigs[1], 100));
+    assert!(first > 200 && second > 200, "{first} and {second}");
+    // The statistics are each store's own.
+    assert_eq!(rigs[0].cache.statistics().hits as usize, first);
+    drop(rigs.remove(0));
+    assert_eq!(memory.bytes_used(), rigs[0].cache.bytes_used());
+    assert_eq!(stored(&rigs[0], 100), second);
+    for file in 0..4u64 {
+        rigs[0].cache.remove_file(FileNumber(100 + file));
+    }
+    assert_eq!(memory.bytes_used(), 0, "counted bytes were not subtracted again");
 }

@@ -7,6 +7,7 @@ use crate::engine::engine::Engine;
 use crate::engine::open::host::Host;
 use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
+use crate::engine::resources::process_default;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::space::small_disk::fit_to_disk;
@@ -87,6 +88,10 @@ impl Db {
 
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let mut options = options;
+        if options.resources.is_none() && options.memory_budget.is_none() {
+            options.resources = process_default::for_storage(&*storage);
+        }
         let options = fit_to_disk(options, &*storage)?;
         let config = StoreConfig::new(Budget::new(&options)?, &options);
         Self::with_config(storage, options, config)

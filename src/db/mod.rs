@@ -17,6 +17,7 @@ pub(crate) mod transaction;
 
 pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
+pub use crate::engine::resources::resources::{Resources, ResourcesBuilder};
 pub use crate::engine::scheduler::pause::BackgroundPause;
 pub use crate::engine::types::batch::WriteBatch;
 pub use crate::engine::types::change::{Change, Swap};

@@ -2,9 +2,7 @@
 
 use super::{Db, ReadOnlyDb};
 use crate::Options;
-use crate::io::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PosixStorage, SharedMemory, Storage, StorageFile,
-};
+use crate::io::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PosixStorage, Storage, StorageFile};
 use crate::util::Result;
 use crate::util::sync::{Arc, Mutex};
 use std::path::Path;
@@ -70,8 +68,12 @@ impl Storage for Recording {
     fn life(&self) -> Option<Life> {
         self.inner.life()
     }
-    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        self.inner.shared_memory()
+    fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+        self.inner.lock_directory()
+    }
+
+    fn maps_safely(&self) -> bool {
+        self.inner.maps_safely()
     }
 }
 

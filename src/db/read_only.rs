@@ -38,7 +38,7 @@ pub struct ReadOnlyDb {
 }
 
 impl ReadOnlyDb {
-    /// Opens the store in a directory. Only the options for reading are used: `memory_budget` and `force_cut`.
+    /// Opens the store in a directory. Only the options for reading are used: `memory_budget`, `resources` and `force_cut`.
     ///
     /// # Errors
     /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `InvalidArgument`, `Io`.

@@ -48,19 +48,27 @@ pub enum Component {
 impl Component {
     /// The edit that gives a new store its first, empty version.
     pub fn create_edit(options: &ComponentOptions) -> ManifestEdit {
-        let ComponentOptions::Trunk(_) = options;
-        Trunk::create_edit()
+        let ComponentOptions::Trunk(options) = options;
+        ManifestEdit { branch_bytes: Some(options.branch_bytes), ..Trunk::create_edit() }
     }
 
-    /// The component and its version, as the manifest has them.
+    /// The component and its version, as the manifest has them, which has the sizes of the tree, too.
     pub fn open(
         context: Arc<BranchContext>,
         options: ComponentOptions,
         state: &ManifestState,
     ) -> Result<(Self, Version)> {
         let ComponentOptions::Trunk(options) = options;
+        let branch_bytes = state.branch_bytes.unwrap_or(options.branch_bytes);
+        let options = options.with_branch_bytes(branch_bytes);
         let (trunk, tree) = Trunk::open(context, options, state)?;
         Ok((Self::Trunk(trunk), Version::Trunk(tree)))
+    }
+
+    /// The size from which all sizes of the tree follow, bytes.
+    pub fn branch_bytes(&self) -> u64 {
+        let Self::Trunk(trunk) = self;
+        trunk.branch_bytes()
     }
 
     /// Writes the data from memory, which is newer than everything in the version, as branch files. Heavy I/O, no lock.

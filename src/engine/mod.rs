@@ -5,6 +5,7 @@
 //!
 //! | folder | what |
 //! | --- | --- |
+//! | `resources` | memory and threads that several stores share |
 //! | `types` | plain data of the public interface: options, statistics, batches |
 //! | `directory` | the files of a store's directory: their names, locks and owners |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
@@ -31,6 +32,7 @@ pub(crate) mod memory;
 mod model_tests;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod resources;
 pub(crate) mod scheduler;
 pub(crate) mod shared_components;
 pub(crate) mod space;

@@ -25,6 +25,7 @@
 //! | 17 | log synced through | number |
 //! | 18 | added maplet (repeats) | *maplet* |
 //! | 19 | dropped maplet (repeats) | file |
+//! | 20 | size of the tree's branches | bytes |
 //!
 //! All of these are sized:
 //! - *branch*: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys,
@@ -242,6 +243,8 @@ pub struct ManifestEdit {
     pub maplets_added: Vec<MapletMeta>,
     /// Dropped maplet files: they serve no range of the tree any more.
     pub maplets_dropped: Vec<FileNumber>,
+    /// The size from which all sizes of the tree follow, bytes. Recorded once, when the store is created.
+    pub branch_bytes: Option<u64>,
 }
 
 /// Why bytes are not a valid edit.

@@ -14,7 +14,10 @@
 //!    returned to the system comes back zeroed.
 //! 3. Slabs live as long as the process, so a frame's pointer never dangles. Only memory is returned to the system, and
 //!    only while its frame is in no list.
+//! 4. The system returns and zeroes whole pages of its own. Where these are larger than a frame, they belong to several
+//!    frames, and nothing is returned (`is_returnable`).
 
+use crate::util::arena::system_page_bytes;
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{AtomicUsize, Mutex, Ordering};
 use std::alloc::{Layout, handle_alloc_error};
@@ -105,6 +108,9 @@ impl Frameset {
     }
 
     fn release(&self, bytes: usize) {
+        if !is_returnable(1, system_page_bytes()) {
+            return;
+        }
         self.owed.fetch_add(bytes, Ordering::Relaxed);
         for pages in (1..=FRAME_PAGES_MAX).rev() {
             let next = || self.of(pages).lock().free.pop();
@@ -121,6 +127,11 @@ impl Frameset {
         self.owed.load(Ordering::Relaxed) >= bytes
             && self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(bytes)).is_ok()
     }
+}
+
+/// Whether frames of this many pages consist of whole pages of the system, which has pages of this size.
+fn is_returnable(pages: usize, system_page_bytes: usize) -> bool {
+    (pages * IO_ALIGNMENT).is_multiple_of(system_page_bytes)
 }
 
 impl Frame {
@@ -175,6 +186,14 @@ fn new_slab(bytes: usize, alignment: usize) -> NonNull<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With pages of 16 or 64 KiB, the system would zero the neighbours of a frame that is returned.
+    #[test]
+    fn frames_smaller_than_the_systems_pages_are_not_returned() {
+        assert!((1..=FRAME_PAGES_MAX).all(|pages| is_returnable(pages, 4096)));
+        assert!((1..=3).all(|pages| !is_returnable(pages, 16 << 10)) && is_returnable(4, 16 << 10));
+        assert!((1..=FRAME_PAGES_MAX).all(|pages| !is_returnable(pages, 64 << 10)));
+    }
 
     const PAGES: usize = 7;
     const BYTES: usize = PAGES * IO_ALIGNMENT;

@@ -205,7 +205,8 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
 
 /// Extends a file to `length` by writing zeroes.
 fn write_zeroes(file: &(impl StorageFile + ?Sized), length: u64) -> Result<()> {
-    let zeroes = vec![0; 1 << 20];
+    // Pages of the kernel that are only read take no memory. The allocator would keep a megabyte for each thread.
+    let zeroes = AlignedBuffer::new(1 << 20);
     let mut at = file.length()?;
     while at < length {
         let piece = (length - at).min(zeroes.len() as u64);

@@ -189,10 +189,10 @@ impl Storage for PosixStorage {
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
         let is_cached = mode == OpenMode::ReadCached || (mode == OpenMode::ReadPages && self.reads_through_page_cache);
         let (operation, opened) = match mode {
-            OpenMode::ReadCached | OpenMode::ReadPages if is_cached => {
-                ("open", self.open_cached(name, libc::O_RDONLY))
+            OpenMode::ReadCached | OpenMode::ReadPages if is_cached => ("open", self.open_cached(name, libc::O_RDONLY)),
+            OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => {
+                ("open", self.open_direct(name, libc::O_RDONLY))
             }
-            OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => ("open", self.open_direct(name, libc::O_RDONLY)),
             OpenMode::WriteDirect => ("open", self.open_direct(name, libc::O_RDWR)),
             OpenMode::CreateDirect => ("create", self.open_direct(name, CREATE)),
             OpenMode::Read => ("open", self.open_cached(name, libc::O_RDONLY)),

@@ -45,6 +45,8 @@ pub struct ManifestState {
     pub next_bundle: BundleId,
     /// Log segments with lower file numbers contain nothing that is needed.
     pub log_files_from: FileNumber,
+    /// The size from which all sizes of the tree follow, bytes; `None` if no edit has recorded it.
+    pub branch_bytes: Option<u64>,
     /// The number of the last edit; 0 before the first.
     pub edits: u64,
 }
@@ -108,6 +110,7 @@ impl ManifestState {
         self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
         self.log_files_from = self.log_files_from.max(edit.log_files_from.unwrap_or_default());
+        self.branch_bytes = self.branch_bytes.or(edit.branch_bytes);
     }
 
     fn drop_old_recoveries(&mut self) {
@@ -138,6 +141,7 @@ impl ManifestState {
             log_segments_added: self.log_segments.iter().copied().collect(),
             log_synced: (self.log_synced.0 > 0).then_some(self.log_synced),
             maplets_added: self.maplets.values().cloned().collect(),
+            branch_bytes: self.branch_bytes,
             ..ManifestEdit::default()
         }
     }

@@ -6,8 +6,12 @@ use crate::filter::maplet::{COLUMNS_MAX, PAGES_MAX};
 use crate::format::manifest_edit::{BranchMeta, LogRecovered, ManifestEdit, MapletMeta, NodeId, NodeImage};
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 type Checked = Result<(), String>;
+
+/// Sizes of the tree's branches that no budget exceeds.
+const BRANCH_BYTES: RangeInclusive<u64> = 4096..=1 << 44;
 
 /// Fails with a message unless the condition holds.
 macro_rules! require {
@@ -39,10 +43,20 @@ impl ManifestState {
         if let Some(root) = edit.root.or(self.root) {
             require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
         }
+        self.geometry_fits(edit)?;
         self.maplets_fit(edit)?;
         self.log_fits(edit)?;
         self.log_segments_fit(edit)?;
         self.keyspaces_fit(edit)
+    }
+
+    fn geometry_fits(&self, edit: &ManifestEdit) -> Checked {
+        if let Some(bytes) = edit.branch_bytes {
+            require!(BRANCH_BYTES.contains(&bytes), "branches of {bytes} bytes, not of {BRANCH_BYTES:?}");
+            let known = self.branch_bytes.unwrap_or(bytes);
+            require!(bytes == known, "the size of branches changes from {known} to {bytes}");
+        }
+        Ok(())
     }
 
     fn log_fits(&self, edit: &ManifestEdit) -> Checked {

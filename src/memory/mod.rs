@@ -20,6 +20,6 @@ mod tests;
 
 pub use buffer::component::MemoryComponent;
 pub use table::bulk::{BulkFill, FillSpace};
-pub use table::memtable::{BatchState, Memtable, Prepared};
-pub use table::pool::MemtablePool;
+pub use table::memtable::{BatchState, Memtable, Prepared, entry_bytes};
+pub use table::pool::{MemtablePool, SLACK_BYTES_MAX, memtable_bytes, memtables_bytes};
 pub use table::writer::MemtableWriter;

@@ -17,9 +17,12 @@
 //! 4. Address space beyond the soft size is reserved, not committed. An allocation beyond the soft size works, but its
 //!    pages are returned to the system when the arena is recycled. The owner stops new work at the soft size; work in
 //!    progress finds space in the slack.
+//! 5. A pool counts an arena with its soft size, lent or idle. Idle arenas never make the sum exceed the pool's limit;
+//!    lent ones may, because their owners decide.
 
-use super::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
+use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use crossbeam_utils::CachePadded;
+use std::io;
 use std::ptr::NonNull;
 
 /// Every allocation is a multiple of this and aligned to it, bytes.
@@ -29,7 +32,21 @@ pub const ARENA_BYTES_MAX: usize = UNIT_BYTES << 32;
 /// The first allocation of every use begins here: offset 0 means "nothing", and the first cache line stays unused.
 const FIRST_BYTES: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-const PAGE_BYTES: usize = 4 << 10;
+/// Soft sizes are multiples of this.
+const SOFT_UNIT_BYTES: usize = 4 << 10;
+/// Arenas with a smaller soft size have no huge pages: the first touch of one would take more memory than their owner
+/// asked for. Only for such arenas the kernel is told so, because it may use huge pages by itself.
+const HUGE_SOFT_BYTES_MIN: usize = 4 << 20;
+
+/// Bytes of a page of memory: 4096 on most systems, 16 KiB or 64 KiB on some.
+pub fn system_page_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        // SAFETY: a system call without arguments in memory.
+        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+    })
+}
 
 /// A place in an arena, in units of eight bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,8 +75,12 @@ struct Mapping {
     /// The address and length that the system returned.
     start: NonNull<u8>,
     length_bytes: usize,
-    /// The first huge-page boundary in it; offsets count from here.
+    /// The start, or for arenas with huge pages the first huge-page boundary; offsets count from here.
     base: NonNull<u8>,
+    soft_bytes: usize,
+    capacity_bytes: usize,
+    /// Whether it has been idle since the last call of `release_unused`.
+    is_unused: AtomicBool,
     used_bytes: CachePadded<AtomicU64>,
     /// Most bytes of the soft part that any earlier use touched. Those pages are committed.
     touched_bytes: AtomicUsize,
@@ -73,8 +94,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(soft_bytes: usize, capacity_bytes: usize) -> Self {
-        let length_bytes = capacity_bytes + HUGE_PAGE_BYTES;
+    fn new(soft_bytes: usize, capacity_bytes: usize) -> io::Result<Self> {
+        let has_huge_pages = soft_bytes >= HUGE_SOFT_BYTES_MIN;
+        let length_bytes = capacity_bytes + if has_huge_pages { HUGE_PAGE_BYTES } else { 0 };
         // SAFETY: a new private anonymous mapping overlaps no existing memory.
         let start = unsafe {
             libc::mmap(
@@ -87,30 +109,36 @@ impl Mapping {
             )
         };
         let start = if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast::<u8>()) };
-        let Some(start) = start else {
-            // Running out of address space is running out of memory, and is treated as for every allocation of the
-            // process.
-            std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; PAGE_BYTES]>());
-        };
-        // SAFETY: the mapping is one huge page longer than the capacity, so the next boundary lies inside it.
-        let base = unsafe { start.add(start.as_ptr().align_offset(HUGE_PAGE_BYTES)) };
+        let Some(start) = start else { return Err(io::Error::last_os_error()) };
+        let skipped = if has_huge_pages { start.as_ptr().align_offset(HUGE_PAGE_BYTES) } else { 0 };
+        // SAFETY: nothing is skipped, or the mapping is one huge page longer than the capacity, so that the next boundary
+        // lies inside it.
+        let base = unsafe { start.add(skipped) };
         let mapping = Self {
             start,
             length_bytes,
             base,
+            soft_bytes,
+            capacity_bytes,
+            is_unused: AtomicBool::new(false),
             used_bytes: CachePadded::new(AtomicU64::new(FIRST_BYTES as u64)),
             touched_bytes: AtomicUsize::new(0),
             earlier_uses: AtomicUsize::new(0),
         };
         #[cfg(target_os = "linux")]
-        mapping.advise(0, soft_bytes, libc::MADV_HUGEPAGE);
-        mapping
+        if has_huge_pages {
+            mapping.advise(0, soft_bytes, libc::MADV_HUGEPAGE);
+        } else {
+            mapping.advise(0, capacity_bytes, libc::MADV_NOHUGEPAGE);
+        }
+        Ok(mapping)
     }
 
     /// Advises the kernel. If it refuses, only speed or memory is lost, so the result is ignored.
     fn advise(&self, from_bytes: usize, to_bytes: usize, advice: libc::c_int) {
-        let from = from_bytes.next_multiple_of(PAGE_BYTES);
-        let to = to_bytes.next_multiple_of(PAGE_BYTES);
+        let page = system_page_bytes();
+        let from = from_bytes.next_multiple_of(page);
+        let to = to_bytes.next_multiple_of(page).min(self.capacity_bytes);
         if from < to {
             // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
             // the arena (invariant 3).
@@ -123,9 +151,10 @@ impl Mapping {
     }
 
     /// Prepares the mapping for its next use.
-    fn recycle(&self, soft_bytes: usize) {
+    fn recycle(&self) {
+        let soft_bytes = self.soft_bytes;
         // A failed allocation has counted too; nothing beyond the mapping may be returned.
-        let used_bytes = self.used_bytes().min(self.length_bytes - HUGE_PAGE_BYTES);
+        let used_bytes = self.used_bytes().min(self.capacity_bytes);
         if used_bytes > soft_bytes {
             self.advise(soft_bytes, used_bytes, libc::MADV_DONTNEED);
         }
@@ -162,7 +191,7 @@ impl Arena {
         let bytes = bytes.next_multiple_of(UNIT_BYTES) as u64;
         let at = self.mapping.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         assert!(
-            at + bytes <= self.pool.capacity_bytes as u64,
+            at + bytes <= self.mapping.capacity_bytes as u64,
             "the arena is used up: its owner allowed more than soft size and slack"
         );
         Offset((at / UNIT_BYTES as u64) as u32)
@@ -171,7 +200,7 @@ impl Arena {
     /// The address of a place. Only the thread that allocated it, or threads that it passed the place to, may
     /// dereference it.
     pub fn address(&self, at: Offset) -> *mut u8 {
-        debug_assert!(at.0 as usize * UNIT_BYTES <= self.pool.capacity_bytes);
+        debug_assert!(at.0 as usize * UNIT_BYTES <= self.mapping.capacity_bytes);
         // `wrapping_add` requires nothing of `at`. A place that was allocated is inside the mapping.
         self.base.as_ptr().wrapping_add(at.0 as usize * UNIT_BYTES)
     }
@@ -186,6 +215,11 @@ impl Arena {
         self.mapping.used_bytes()
     }
 
+    /// Bytes of address space: the most that can be allocated in this use.
+    pub fn capacity_bytes(&self) -> usize {
+        self.mapping.capacity_bytes
+    }
+
     /// The number of earlier uses of this memory. 0 means that it is fresh and reads as zero.
     pub fn earlier_uses(&self) -> usize {
         self.mapping.earlier_uses.load(Ordering::Relaxed)
@@ -198,41 +232,65 @@ impl Drop for Arena {
     }
 }
 
+/// Arenas that are in use or wait for their next use.
 #[derive(Debug, Default)]
 struct Shelf {
     lent: Vec<Arc<Mapping>>,
-    /// Idle mappings. The last one is taken first.
+    /// Idle mappings. Of those of one size, the last one is taken first.
     idle: Vec<Arc<Mapping>>,
-    /// The fewest that were idle since the last `release_unused`.
-    idle_least: usize,
 }
 
-/// Arenas of one size. Any thread.
+impl Shelf {
+    fn bytes(&self) -> usize {
+        self.lent.iter().chain(&self.idle).map(|mapping| mapping.soft_bytes).sum()
+    }
+
+    /// Takes out idle mappings, the least recently used first, until all memory fits, or none is idle.
+    fn shrink_to(&mut self, limit_bytes: usize) -> Vec<Arc<Mapping>> {
+        let mut gone = Vec::new();
+        while self.bytes() > limit_bytes && !self.idle.is_empty() {
+            gone.push(self.idle.remove(0));
+        }
+        gone
+    }
+}
+
+/// Arenas of any sizes that share one limit. Any thread.
 #[derive(Debug)]
 pub struct ArenaPool {
-    soft_bytes: usize,
-    capacity_bytes: usize,
-    idle_max: usize,
+    limit_bytes: AtomicUsize,
     shelf: Mutex<Shelf>,
 }
 
 impl ArenaPool {
-    /// A pool of arenas of `soft_bytes`, each with `slack_bytes` of reserved address space after it. At most `idle_max`
-    /// idle arenas keep their memory.
-    pub fn new(soft_bytes: usize, slack_bytes: usize, idle_max: usize) -> Arc<Self> {
-        let soft_bytes = soft_bytes.next_multiple_of(PAGE_BYTES);
-        let capacity_bytes = soft_bytes + slack_bytes;
-        assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena of {capacity_bytes} bytes exceeds the range of an offset");
-        Arc::new(Self { soft_bytes, capacity_bytes, idle_max, shelf: Mutex::default() })
+    /// A pool that keeps idle arenas as long as all of its arenas together have at most `limit_bytes`.
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes: AtomicUsize::new(limit_bytes), shelf: Mutex::default() })
     }
 
-    /// An arena that nobody else uses, recycled if possible.
-    pub fn take(self: &Arc<Self>) -> Arena {
+    /// An arena that nobody else uses, recycled if one of this size is idle: `soft_bytes`, and at least `slack_bytes` of
+    /// reserved address space after it. Fails if the system has no address space.
+    pub fn take(self: &Arc<Self>, soft_bytes: usize, slack_bytes: usize) -> io::Result<Arena> {
+        let soft_bytes = soft_bytes.next_multiple_of(SOFT_UNIT_BYTES);
+        let capacity_bytes = (soft_bytes + slack_bytes).next_multiple_of(system_page_bytes());
+        assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena of {capacity_bytes} bytes exceeds the range of an offset");
+        let fits = |idle: &Arc<Mapping>| idle.soft_bytes == soft_bytes && idle.capacity_bytes >= capacity_bytes;
         let mut shelf = self.shelf.lock();
-        let mapping = shelf.idle.pop().unwrap_or_else(|| Arc::new(Mapping::new(self.soft_bytes, self.capacity_bytes)));
-        shelf.idle_least = shelf.idle_least.min(shelf.idle.len());
+        let found = shelf.idle.iter().rposition(fits).map(|at| shelf.idle.remove(at));
+        let mut gone = Vec::new();
+        let mapping = match found {
+            Some(mapping) => mapping,
+            None => {
+                gone = shelf.shrink_to(self.limit_bytes().saturating_sub(soft_bytes));
+                Arc::new(Mapping::new(soft_bytes, capacity_bytes)?)
+            }
+        };
+        mapping.is_unused.store(false, Ordering::Relaxed);
         shelf.lent.push(Arc::clone(&mapping));
-        Arena { base: mapping.base, mapping, pool: Arc::clone(self) }
+        drop(shelf);
+        // Unmapping takes long, so it happens without the lock.
+        drop(gone);
+        Ok(Arena { base: mapping.base, mapping, pool: Arc::clone(self) })
     }
 
     /// Bytes of memory of lent and idle arenas.
@@ -246,31 +304,51 @@ impl ArenaPool {
     /// Returns the memory of those arenas to the system that nobody took since the last call.
     pub fn release_unused(&self) {
         let mut shelf = self.shelf.lock();
-        let unused = shelf.idle_least;
-        let gone: Vec<_> = shelf.idle.drain(..unused).collect();
-        shelf.idle_least = shelf.idle.len();
+        let idle = std::mem::take(&mut shelf.idle);
+        let is_unused = |mapping: &Arc<Mapping>| mapping.is_unused.swap(true, Ordering::Relaxed);
+        let (gone, kept): (Vec<_>, Vec<_>) = idle.into_iter().partition(is_unused);
+        shelf.idle = kept;
         drop(shelf);
         drop(gone);
     }
 
     /// The number of arenas with memory, lent or idle.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         let shelf = self.shelf.lock();
         shelf.lent.len() + shelf.idle.len()
     }
 
-    /// Bytes of an arena that its owner fills and that it keeps while idle.
-    pub fn soft_bytes(&self) -> usize {
-        self.soft_bytes
+    /// The bytes that lent arenas may fill.
+    pub fn lent_bytes(&self) -> usize {
+        self.shelf.lock().lent.iter().map(|mapping| mapping.soft_bytes).sum()
+    }
+
+    /// Bytes of the limit that no arena has.
+    pub fn spare_bytes(&self) -> usize {
+        self.limit_bytes().saturating_sub(self.shelf.lock().bytes())
+    }
+
+    /// Bytes that all arenas together should have at most.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit.
+    pub fn set_limit(&self, limit_bytes: usize) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        let gone = self.shelf.lock().shrink_to(limit_bytes);
+        drop(gone);
     }
 
     fn give_back(&self, mapping: &Arc<Mapping>) {
-        mapping.recycle(self.soft_bytes);
+        mapping.recycle();
         let mut shelf = self.shelf.lock();
         shelf.lent.retain(|lent| !Arc::ptr_eq(lent, mapping));
-        if shelf.idle.len() < self.idle_max {
-            shelf.idle.push(Arc::clone(mapping));
-        }
+        shelf.idle.push(Arc::clone(mapping));
+        let gone = shelf.shrink_to(self.limit_bytes());
+        drop(shelf);
+        drop(gone);
     }
 }
 
@@ -280,8 +358,7 @@ mod tests {
 
     #[test]
     fn allocations_of_many_threads_never_overlap() {
-        let pool = ArenaPool::new(1 << 20, 1 << 20, 2);
-        let arena = pool.take();
+        let arena = ArenaPool::new(2 << 20).take(1 << 20, 1 << 20).unwrap();
         let mut places: Vec<(u32, usize)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4usize)
                 .map(|thread| {
@@ -302,8 +379,9 @@ mod tests {
 
     #[test]
     fn recycling_keeps_soft_pages_and_releases_slack_pages() {
-        let pool = ArenaPool::new(64 << 10, 1 << 20, 1);
-        let arena = pool.take();
+        let pool = ArenaPool::new(64 << 10);
+        let take = || pool.take(64 << 10, 1 << 20).unwrap();
+        let arena = take();
         assert_eq!(arena.earlier_uses(), 0);
         let whole = arena.allocate((64 << 10) + (256 << 10));
         let base = arena.address(whole);
@@ -312,7 +390,7 @@ mod tests {
         assert!(pool.resident_bytes() >= 320 << 10);
         drop(arena);
         assert_eq!(pool.resident_bytes(), 64 << 10);
-        let again = pool.take();
+        let again = take();
         assert_eq!(again.earlier_uses(), 1);
         assert_eq!(again.used_bytes(), FIRST_BYTES);
         assert_eq!(again.address(whole), base);
@@ -325,8 +403,9 @@ mod tests {
 
     #[test]
     fn arenas_unused_between_two_calls_are_released() {
-        let pool = ArenaPool::new(64 << 10, 0, 3);
-        let three: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        let pool = ArenaPool::new(3 * (64 << 10));
+        let take = || pool.take(64 << 10, 0).unwrap();
+        let three: Vec<_> = (0..3).map(|_| take()).collect();
         assert_eq!(pool.count(), 3);
         pool.release_unused();
         drop(three);
@@ -334,11 +413,11 @@ mod tests {
         pool.release_unused();
         assert_eq!(pool.count(), 3);
         // One at a time, so that two stay unused.
-        drop(pool.take());
-        drop(pool.take());
+        drop(take());
+        drop(take());
         pool.release_unused();
         assert_eq!(pool.count(), 1);
-        let taken = pool.take();
+        let taken = take();
         assert!(taken.earlier_uses() > 0, "the arena in use was kept");
         pool.release_unused();
         drop(taken);
@@ -346,19 +425,35 @@ mod tests {
         assert_eq!(pool.count(), 1);
         pool.release_unused();
         assert_eq!(pool.count(), 0);
-        assert_eq!(pool.take().earlier_uses(), 0);
+        assert_eq!(take().earlier_uses(), 0);
     }
 
     #[test]
-    fn at_most_the_allowed_number_of_arenas_stays_idle() {
-        let pool = ArenaPool::new(64 << 10, 0, 1);
-        let arenas: Vec<_> = (0..3).map(|_| pool.take()).collect();
+    fn idle_arenas_stay_within_the_limit_and_make_room_for_other_sizes() {
+        let pool = ArenaPool::new(160 << 10);
+        let arenas: Vec<_> = (0..3).map(|_| pool.take(64 << 10, 0).unwrap()).collect();
+        assert_eq!((pool.lent_bytes(), pool.spare_bytes()), (192 << 10, 0));
         for arena in &arenas {
             arena.allocate(32 << 10);
         }
         drop(arenas);
-        assert_eq!(pool.shelf.lock().idle.len(), 1);
-        assert!(pool.shelf.lock().lent.is_empty());
-        assert_eq!(pool.take().earlier_uses(), 1);
+        assert_eq!((pool.lent_bytes(), pool.count(), pool.spare_bytes()), (0, 2, 32 << 10));
+        // A larger one takes the place of one of them; a smaller one fits beside.
+        let larger = pool.take(96 << 10, 0).unwrap();
+        assert_eq!((larger.earlier_uses(), pool.count()), (0, 2));
+        let same = pool.take(64 << 10, 0).unwrap();
+        assert_eq!((same.earlier_uses(), pool.spare_bytes()), (1, 0));
+        drop((larger, same));
+        pool.set_limit(64 << 10);
+        assert_eq!(pool.count(), 1);
+        // An idle one with too little address space is of no use.
+        assert_eq!(pool.take(64 << 10, 1 << 20).unwrap().earlier_uses(), 0);
+    }
+
+    #[test]
+    fn reserving_too_much_address_space_is_an_error() {
+        let pool = ArenaPool::new(1 << 20);
+        let taken: io::Result<Vec<_>> = (0..1 << 14).map(|_| pool.take(1 << 20, 31 << 30)).collect();
+        assert!(taken.is_err(), "512 TiB of address space are more than any system has");
     }
 }

@@ -3,7 +3,7 @@
 use crate::counting::{assert_none, places};
 use crate::store::{KEYS, OPERATIONS, Store, VALUE, numbers};
 
-/// Gives a Memtable of 64 MiB: the counted operations stay in one generation.
+/// Gives a Memtable of 32 MiB: the counted operations stay in one generation.
 const ROOMY_MIB: u64 = 704;
 
 #[test]
@@ -58,7 +58,8 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     let (of_switches, others): (Vec<_>, Vec<_>) =
         places.iter().partition(|place| is_in(place, "switch_from", "engine/memory/generations.rs"));
     let innermost = |place: &String| place.lines().next().unwrap_or_default().to_owned();
-    let switches = of_switches.iter().filter(|place| is_in(&innermost(place), "take", "memory/table/pool.rs")).count();
+    let switches =
+        of_switches.iter().filter(|place| is_in(&innermost(place), "take_sized", "memory/table/pool.rs")).count();
     println!("{} allocations of {switches} switches, {} of old views", of_switches.len(), others.len());
     // A generation is an eleventh of the budget, or a quarter of that when the log is full; a version takes 40 bytes.
     assert!((3..=OPERATIONS as usize / 8_000).contains(&switches), "{switches} switches");

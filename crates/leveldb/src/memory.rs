@@ -1,7 +1,7 @@
 //! The memory budget of a store behind this interface.
 //!
-//! A LevelDB program expects some 16 MiB per store by default and often opens several, so half of the machine's memory,
-//! which is Alluvium's own default, would be wrong here. A store gets what LevelDB would use for the same options, two
+//! A LevelDB program expects some 16 MiB per store by default and often opens several, so Alluvium's own default, up to 1
+//! GiB for all of them, would be wrong here. A store gets what LevelDB would use for the same options, two
 //! write buffers and the cache, but at least `LEAST`, with which it works well. `ALLUVIUM_MEMORY` overrides this for
 //! programs that cannot be changed.
 

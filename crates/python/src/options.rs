@@ -30,8 +30,7 @@ pub struct LevelDbOptions {
 }
 
 impl LevelDbOptions {
-    /// Returns what LevelDB would use. The store's own default, half of the machine's memory, would surprise Python
-    /// programs.
+    /// Returns what LevelDB would use. The store's own default, up to 1 GiB for all stores, would surprise Python programs.
     pub fn memory(&self) -> u64 {
         let buffers = self.write_buffer_size.unwrap_or(WRITE_BUFFER).saturating_mul(2);
         buffers.saturating_add(self.lru_cache_size.unwrap_or(CACHE)).clamp(MEMORY_MIN, MEMORY_MAX)

@@ -12,7 +12,7 @@
 
 use crate::branch::branch::Branch;
 use crate::branch::context::{BranchContext, maplet_name};
-use crate::cache::{Page, PageBuffer, PageTable};
+use crate::cache::{CountedMetadata, Page, PageBuffer, PageTable};
 use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::maplet_page::MapletPage;
@@ -37,13 +37,20 @@ pub struct Maplet {
     page_bytes: usize,
     broken: AtomicBool,
     obsolete: AtomicBool,
+    _counted: CountedMetadata,
 }
+
+/// Bytes of a branch in a column and in its map, here and in the manifest, about.
+const BRANCH_BYTES: usize = 64;
 
 impl Maplet {
     /// Opens a maplet that the manifest lists, or will list. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: MapletMeta) -> Arc<Self> {
         let entries = meta.columns.iter().fold(0, |sum: u64, column| sum.saturating_add(column.entries));
+        let branches: usize = meta.columns.iter().map(|column| column.branches.len()).sum();
+        let bytes = size_of::<Self>() + size_of::<PageTable>() + size_of::<MapletMeta>() + BRANCH_BYTES * branches;
         Arc::new(Self {
+            _counted: context.cache.memory().count_metadata(bytes),
             path: context.storage.path_of(&maplet_name(meta.file)),
             table: context.cache.table(meta.file),
             page_bytes: maplet::page_bytes(entries, meta.pages, meta.columns.len()),

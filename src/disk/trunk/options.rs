@@ -1,5 +1,6 @@
-//! The trunk's tuning. Plain data, fixed while a store is open; any thread. Changing a figure never makes a store
-//! unreadable: the shape of the tree follows the new figures as work is done.
+//! The trunk's tuning. Plain data, fixed while a store is open; any thread. The manifest has `branch_bytes`, so the sizes
+//! that follow from it do not depend on the memory budget of an opening. Changing a figure never makes a store unreadable:
+//! the shape of the tree follows the new figures as work is done.
 
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
@@ -108,6 +109,16 @@ impl TrunkOptions {
             maplets: true,
             probes_max: PROBES_MAX,
         }
+    }
+
+    /// The same tuning for branches of another size, with all sizes that follow from it.
+    #[must_use]
+    pub fn with_branch_bytes(self, branch_bytes: u64) -> Self {
+        if branch_bytes == self.branch_bytes {
+            return self;
+        }
+        let Self { branch_bytes, part_bytes, part_bytes_min, .. } = Self::new(branch_bytes);
+        Self { branch_bytes, part_bytes, part_bytes_min, ..self }
     }
 
     /// Sizes of files that a merge reuses if they overlap no other input (`runs/reuse.rs`). Stretches of close keys of

@@ -75,6 +75,11 @@ impl Trunk {
         Ok((trunk, tree))
     }
 
+    /// See `TrunkOptions`.
+    pub fn branch_bytes(&self) -> u64 {
+        self.options.branch_bytes
+    }
+
     /// Writes the data from memory, which is newer than everything in the tree, as part files cut at the root's pivots.
     /// Heavy I/O, no lock. Outcomes are applied in the order of `through`. `None` if `progress` ended it: then nothing
     /// was done.

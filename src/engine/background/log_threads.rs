@@ -84,7 +84,9 @@ impl Background {
             }
             self.publish_stats(false);
             self.rest_log_when_quiet();
-            self.arbiter.rebalance_when_due();
+            if self.arbiter.rebalance_when_due() {
+                self.generations.note_activity();
+            }
             // Memory grows while nothing else wakes a worker.
             if self.space.wants_adjustment() {
                 self.scheduler.wake_workers();

@@ -132,7 +132,8 @@ fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRol
 /// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind, because
 /// merges would have one worker less. Nor on a full disk, where one would take the space that the other needs.
 fn may_incorporate_another(background: &Background, state: &SchedulerState, view: &View) -> bool {
-    let is_behind = view.disk.debt() > background.budget.memtable as u64 * DEBT_START;
+    let unit = background.disk.branch_bytes().max(background.budget.memtable as u64);
+    let is_behind = view.disk.debt() > unit * DEBT_START;
     state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !background.health.is_full()
 }
 

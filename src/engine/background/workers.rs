@@ -213,7 +213,9 @@ impl Background {
     /// Runs one piece of background work in the calling thread. Returns false if there is none, or none is due yet. The
     /// log comes first, because writers wait for it.
     pub(crate) fn step(&self) -> bool {
-        self.arbiter.rebalance_when_due();
+        if self.arbiter.rebalance_when_due() {
+            self.generations.note_activity();
+        }
         if self.step_sync() || self.step_log() {
             return true;
         }

@@ -3,7 +3,11 @@
 //!
 //! Any thread. Order of locks: `switching`, then the scheduler's state; nothing is locked inside a switch but the view.
 
+use crate::engine::memory::write_space::{LargeWrite, Switch, WriteSpace};
 use crate::engine::read::read_path::ReadPath;
+use crate::engine::resources::shared_memory::{
+    IDLE_AFTER, KEPT_BYTES, MEMTABLE_BYTES_SMALL, MemoryUser, NewestMemtable, SharedMemory,
+};
 use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, GENERATIONS_MAX};
@@ -11,11 +15,17 @@ use crate::engine::state::delays::Delays;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
 use crate::engine::state::view::View;
-use crate::memory::MemtablePool;
+use crate::memory::{Memtable, MemtablePool};
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::util::{Result, SequenceNumber};
+use crate::util::{Error, Result, SequenceNumber};
+use std::sync::Weak;
 use std::time::Duration;
+
+/// While generations fill within this time, the next one is larger.
+const GROWS_WITHIN: Duration = Duration::from_secs(30);
+/// By this factor. So the generations of the beginning are few, and take little longer to incorporate than a large one.
+const GROWTH: usize = 4;
 
 /// See the module.
 pub(crate) struct Generations {
@@ -29,15 +39,25 @@ pub(crate) struct Generations {
     incorporated: AtomicU64,
     /// One switch at a time.
     switching: Mutex<()>,
+    pub(crate) space: WriteSpace,
+    /// When the newest generation began, nanoseconds.
+    began: AtomicU64,
+    /// The size of the newest generation when it was last seen to grow, and when that was.
+    activity: Mutex<(usize, Duration)>,
+    memory: Arc<SharedMemory>,
+    /// Itself, as a member of `memory`.
+    own: Weak<dyn MemoryUser>,
 }
 
 impl Generations {
     pub(crate) fn new(
         shared: &SharedComponents,
         memtables: Arc<MemtablePool>,
+        memory: &Arc<SharedMemory>,
         incorporated: SequenceNumber,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let now = shared.scheduler.clock.now();
+        let generations = Arc::new_cyclic(|own: &Weak<Self>| Self {
             read: Arc::clone(&shared.read),
             memtables,
             health: Arc::clone(&shared.health),
@@ -46,7 +66,14 @@ impl Generations {
             budget: shared.budget,
             incorporated: incorporated.0.into(),
             switching: Mutex::new(()),
-        })
+            space: WriteSpace::new(),
+            began: AtomicU64::new(now.as_nanos() as u64),
+            activity: Mutex::new((0, now)),
+            memory: Arc::clone(memory),
+            own: Weak::<Self>::clone(own),
+        });
+        memory.add(Weak::clone(&generations.own));
+        generations
     }
 
     /// Every number up to this one is in branch files.
@@ -71,7 +98,7 @@ impl Generations {
     /// then the newest generation alone has half of the log.
     pub(crate) fn is_worth_switching(&self, generation: &Generation) -> bool {
         let waiting = self.read.view.load().generations.len() > 1;
-        generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64 || !waiting
+        generation.memtable.bytes() * 4 > generation.memtable.soft_bytes() || !waiting
     }
 
     /// Returns once `full` is no longer the newest generation: switches, and waits for an incorporation if the stack
@@ -86,8 +113,7 @@ impl Generations {
                 return Ok(());
             }
             if planted!(view.generations.len() < GENERATIONS_MAX, Bug::GenerationsWithoutBound => true) {
-                self.switch_from(&view);
-                return Ok(());
+                return self.switch_from(&view).map(|_| ());
             }
             drop(view);
             // Checked only now: a blocking error that other work has resolved since must not prevent a switch.
@@ -109,13 +135,43 @@ impl Generations {
     }
 
     /// Switches to a new generation (rule G2). Returns the last number of the old one.
-    pub(crate) fn switch(&self, _switching: &MutexGuard<'_, ()>) -> SequenceNumber {
+    pub(crate) fn switch(&self, _switching: &MutexGuard<'_, ()>) -> Result<SequenceNumber> {
         self.switch_from(&self.read.view.load_full())
     }
 
-    fn switch_from(&self, view: &View) -> SequenceNumber {
+    fn switch_from(&self, view: &View) -> Result<SequenceNumber> {
+        self.switch_to(view, self.next_bytes(&view.newest().memtable))
+    }
+
+    /// The size that the next generation should have.
+    fn next_bytes(&self, newest: &Memtable) -> usize {
+        let largest = self.memtables.soft_bytes();
+        let began = Duration::from_nanos(self.began.load(Ordering::Relaxed));
+        let has_grown = newest.is_full() && self.scheduler.clock.now().saturating_sub(began) < GROWS_WITHIN;
+        (if has_grown { newest.soft_bytes() * GROWTH } else { newest.soft_bytes() }).min(largest)
+    }
+
+    /// Takes a Memtable of up to `wanted` bytes. A smaller one if the system has no address space for that.
+    fn take(&self, wanted: usize, switch: &Switch<'_>) -> Result<Arc<Memtable>> {
+        let mut bytes = wanted;
+        loop {
+            match self.memtables.take_sized(bytes, switch.slack_bytes()) {
+                Ok(memtable) => return Ok(memtable),
+                Err(_) if bytes > MEMTABLE_BYTES_SMALL => bytes = (bytes / GROWTH).max(MEMTABLE_BYTES_SMALL),
+                Err(error) => {
+                    let what = "reserve address space for a Memtable of the store in";
+                    return Err(Error::io(what, self.read.storage.path(), error));
+                }
+            }
+        }
+    }
+
+    fn switch_to(&self, view: &View, wanted: usize) -> Result<SequenceNumber> {
         let old = Arc::clone(view.newest());
-        let new = Arc::new(Generation::pending(self.memtables.take(), &self.read.value_file_refs));
+        let granted = self.memory.grant(wanted);
+        let switch = self.space.begin_switch();
+        let memtable = self.take(granted, &switch)?;
+        let new = Arc::new(Generation::pending(memtable, &self.read.value_file_refs));
         self.read.view.update(|current| {
             let mut generations = Vec::with_capacity(current.generations.len() + 1);
             generations.push(Arc::clone(&new));
@@ -125,8 +181,41 @@ impl Generations {
         let end = self.read.sequencer.last();
         new.set_start(end);
         old.set_end(end);
+        switch.published();
+        self.note_began();
         self.scheduler.wake_workers();
-        end
+        if granted < wanted {
+            self.memory.ask_others(&self.own, granted);
+        }
+        Ok(end)
+    }
+
+    fn note_began(&self) {
+        let now = self.scheduler.clock.now();
+        self.began.store(now.as_nanos() as u64, Ordering::Relaxed);
+        *self.activity.lock() = (0, now);
+    }
+
+    /// Announces a write that needs this much memory, before it loads the view.
+    pub(crate) fn enter(&self, bytes: usize) -> Option<LargeWrite<'_>> {
+        self.space.enter(bytes)
+    }
+
+    /// Notes whether the newest generation has grown since the last call. If it belongs to an idle store that shares its
+    /// memory, gives its memory back. To be called about once a second.
+    pub(crate) fn note_activity(&self) {
+        let bytes = self.read.view.load().newest().memtable.bytes();
+        let now = self.scheduler.clock.now();
+        let idle = {
+            let mut activity = self.activity.lock();
+            if activity.0 != bytes {
+                *activity = (bytes, now);
+            }
+            now.saturating_sub(activity.1)
+        };
+        if idle >= IDLE_AFTER && self.memory.is_shared() && self.newest().soft_bytes > KEPT_BYTES {
+            self.give_up_newest();
+        }
     }
 
     /// Inserts a generation that was read from the log, below the one that new writes go to.
@@ -151,7 +240,7 @@ impl Generations {
             let switching = self.switching.lock();
             let view = self.read.view.load_full();
             if !view.newest().memtable.is_empty() {
-                self.switch(&switching)
+                self.switch(&switching)?
             } else if let Some(end) = view.generations.get(1).and_then(|generation| generation.end()) {
                 end
             } else {
@@ -177,6 +266,28 @@ impl Generations {
         match self.scheduler.driver() {
             Driver::Threads => self.budget.workers,
             Driver::Deterministic => 1,
+        }
+    }
+}
+
+impl MemoryUser for Generations {
+    fn newest(&self) -> NewestMemtable {
+        let view = self.read.view.load();
+        let idle = self.scheduler.clock.now().saturating_sub(self.activity.lock().1);
+        NewestMemtable {
+            soft_bytes: view.newest().memtable.soft_bytes(),
+            idle,
+            others_wait: view.generations.len() > 1,
+        }
+    }
+
+    fn give_up_newest(&self) {
+        let is_blocked = self.health.check().is_err() || self.health.is_full();
+        let Some(_switching) = self.try_lock().filter(|_| !is_blocked) else { return };
+        let view = self.read.view.load_full();
+        if view.generations.len() == 1 {
+            // If there is no address space for a small one either, the large one stays.
+            let _ = self.switch_to(&view, MEMTABLE_BYTES_SMALL.min(self.memtables.soft_bytes()));
         }
     }
 }

@@ -2,4 +2,7 @@
 
 pub(crate) mod arbiter;
 pub(crate) mod generations;
+#[cfg(test)]
+mod generations_tests;
 pub(crate) mod version_cleanup;
+pub(crate) mod write_space;

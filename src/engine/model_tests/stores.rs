@@ -68,7 +68,7 @@ impl Store {
     /// Switches to a new memory generation and incorporates the old one.
     pub(crate) fn incorporate(&self) {
         let generations = &self.0.engine.background.generations;
-        generations.switch(&generations.lock());
+        generations.switch(&generations.lock()).unwrap();
         while self.0.step() {}
     }
 

@@ -48,7 +48,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         budget: config.budget,
     };
     let log = DurableLog::new(&shared, log, options.sync_interval, writer_lock.checker());
-    let generations = Generations::new(&shared, Arc::clone(&arbiter.memtables), incorporated);
+    let generations = Generations::new(&shared, Arc::clone(&arbiter.memtables), &arbiter.memory, incorporated);
     let publisher = TreePublisher::new(&shared, edits, &log, &numbers);
     let space = Space::new(&shared, &log.log, &generations);
     let throttle = Throttle::new(&shared, &generations, &log, &threads, options.background_write_limit);

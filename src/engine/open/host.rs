@@ -21,7 +21,7 @@ pub(crate) struct Host {
 impl Host {
     /// A scheduler and a memory arbiter for one store.
     pub(crate) fn new(options: Options, config: StoreConfig, driver: Driver, clock: Arc<dyn Clock>) -> Self {
-        let arbiter = MemoryArbiter::new(options.memory_component, &config.budget, Arc::clone(&clock));
+        let arbiter = MemoryArbiter::new(&options, &config, Arc::clone(&clock));
         Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
     }
 }

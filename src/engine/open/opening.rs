@@ -2,6 +2,7 @@
 
 use super::assembly::{OpenedStore, assemble};
 use super::host::Host;
+use super::refill::first_memtable;
 use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::directory::store_files::{self, Found, StoreFile};
@@ -80,8 +81,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     leveldb_guard::ensure(&**storage);
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
-    let inputs = OpenInputs { storage, options, budget, state: &state };
-    let readers = FileReaders::new(&inputs, &numbers, &arbiter.cache);
+    let inputs = OpenInputs { storage, options, state: &state };
+    let readers = FileReaders::new(&inputs, &numbers, &arbiter.cache, &arbiter.memory.extents);
 
     // Steps 3 and 4.
     let threads = if driver == Driver::Threads { budget.workers } else { 1 };
@@ -96,6 +97,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         log_recovered: recovered.edit.clone(),
         log_segments_dropped: recovered.unused().filter(|segment| state.log_segments.contains(segment)).collect(),
         next_file: Some(numbers.next()),
+        branch_bytes: Some(disk.branch_bytes()),
         ..ManifestEdit::default()
     };
     locks.writer.checker().check()?;
@@ -134,7 +136,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     // From here on read-only openers may open the store.
     drop(locks.opening);
     // Step 8, by the caller, inserts the contents of the log below this generation, once threads can incorporate them.
-    let newest = Arc::new(Generation::starting_after(arbiter.memtables.take(), last, &readers.value_file_refs));
+    let memtable = first_memtable(&**storage, &arbiter.memtables, budget.first_memtable)?;
+    let newest = Arc::new(Generation::starting_after(memtable, last, &readers.value_file_refs));
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
     let view = ViewCell::new(vec![newest], version);
     let operator = host.merge_operator.clone();
@@ -223,3 +226,6 @@ fn remove_strays(
     }
     if has_removed { storage.sync_directory() } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@ use crate::disk::{Component, ComponentOptions, TrunkOptions};
 use crate::engine::directory::locks::{self, Guard};
 use crate::engine::directory::store_files::{self, Found};
 use crate::engine::read::read_path::ReadPath;
+use crate::engine::resources::process_default;
+use crate::engine::resources::resources::Resources;
+use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, SharedMemory};
 use crate::engine::state::budget::Budget;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
@@ -36,6 +39,8 @@ pub(crate) struct ReadOnlyStore {
     pub(crate) log_discarded_writes: u64,
     /// Keeps the writer from removing files.
     _files: Option<Guard>,
+    /// Whose memory it uses.
+    _resources: Option<Resources>,
 }
 
 impl ReadOnlyStore {
@@ -87,12 +92,14 @@ struct Loaded {
     log_shadow_bytes: u64,
     log_discarded_writes: u64,
     memory_budget: u64,
+    resources: Option<Resources>,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
-        let Self { readers, view, last, incorporated, synced, log_bytes, memory_budget, .. } = self;
+        let (memory_budget, _resources) = (self.memory_budget, self.resources);
         let (log_shadow_bytes, log_discarded_writes) = (self.log_shadow_bytes, self.log_discarded_writes);
+        let Self { readers, view, last, incorporated, synced, log_bytes, .. } = self;
         // No versions are dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
         let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, None));
@@ -105,12 +112,18 @@ impl Loaded {
             log_shadow_bytes,
             log_discarded_writes,
             _files: files,
+            _resources,
         }
     }
 }
 
 /// Reads manifest and log. The caller holds the lock that keeps a writer from recycling the log.
 fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result<Loaded> {
+    let mut options = options.clone();
+    if options.resources.is_none() && options.memory_budget.is_none() {
+        options.resources = process_default::for_storage(&**storage);
+    }
+    let options = &options;
     let budget = Budget::new(options)?;
     let (state, end): (ManifestState, u64) = manifest::read_state_and_end(&**storage)?;
     check_keyspaces(&**storage, &state)?;
@@ -119,19 +132,26 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     }
     check_branches(&**storage, &state)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
-    let cache = Arc::new(PageCache::new(budget.cache));
-    let memtables = MemtablePool::new(options.memory_component, budget.memtable);
-    let inputs = OpenInputs { storage, options, budget: &budget, state: &state };
-    let readers = FileReaders::new(&inputs, &numbers, &cache);
+    let memory = match &options.resources {
+        Some(resources) => resources.shared_memory(budget.memory_sizes()),
+        None => SharedMemory::new(budget.memory_sizes()),
+    };
+    let cache = Arc::new(PageCache::in_memory(&memory.cache));
+    let memtables = MemtablePool::in_memory(&memory.arenas, options.memory_component, budget.memtable);
+    let inputs = OpenInputs { storage, options, state: &state };
+    let readers = FileReaders::new(&inputs, &numbers, &cache, &memory.extents);
     let recovered = recover(&inputs, &readers, access, budget.workers)?;
     let seen = SequenceNumber(recovered.next_number.0 - 1);
     let last = recovered.edit.as_ref().map_or(seen, |edit| edit.cut);
     let (value_file_refs, contents) = (&readers.value_file_refs, &recovered.contents);
     let ranges = contents.ranges(budget.memtable as u64);
+    let sizes = refill::FillSizes::of(contents, &memtables);
     let filled = parallel::map(budget.workers, ranges.len(), |at| {
-        refill::fill(&memtables, value_file_refs, contents, &ranges[at], &mut crate::memory::FillSpace::default())
+        let memtable = sizes.take(&**storage, &memtables)?;
+        refill::fill(memtable, value_file_refs, contents, &ranges[at], &mut crate::memory::FillSpace::default())
     });
-    let newest = Arc::new(Generation::starting_after(memtables.take(), seen, value_file_refs));
+    let memtable = refill::first_memtable(&**storage, &memtables, MEMTABLE_BYTES_SMALL)?;
+    let newest = Arc::new(Generation::starting_after(memtable, seen, value_file_refs));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
     let component = ComponentOptions::Trunk(TrunkOptions::new(budget.memtable as u64));
     let (_, version) = Component::open(Arc::clone(&readers.branches), component, &state)?;
@@ -148,5 +168,6 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         log_shadow_bytes: recovered.shadow_bytes,
         log_discarded_writes: recovered.discarded,
         memory_budget: budget.total,
+        resources: options.resources.clone(),
     })
 }

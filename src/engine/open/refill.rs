@@ -9,16 +9,22 @@
 //!    after older ones were incorporated.
 
 use crate::engine::background::background::Background;
+use crate::engine::memory::write_space::WriteSpace;
+use crate::engine::resources::shared_memory::MEMTABLE_BYTES_SMALL;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::value_file_refs::ValueFileRefs;
 use crate::format::value_file::ValueReference;
+use crate::io::Storage;
 use crate::log::LogContents;
-use crate::memory::{BulkFill, FillSpace, MemtablePool};
+use crate::memory::{BulkFill, FillSpace, Memtable, MemtablePool};
 use crate::util::sync::{Arc, Mutex};
-use crate::util::{Kind, Result, SequenceNumber, parallel};
+use crate::util::{Error, Kind, Result, SequenceNumber, parallel};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// Address space beyond the size of a Memtable that is filled from the log: at most, and in any case.
+const FILL_SLACK_BYTES_MAX: usize = 1536 << 20;
+const FILL_SLACK_BYTES_MIN: usize = 1 << 20;
 /// How long opening on a full disk waits for the incorporation of recovered generations.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -26,6 +32,7 @@ impl Background {
     /// Brings the contents of the log into memory; through memory into the tree if they do not fit.
     pub(crate) fn refill(&self, contents: &LogContents) -> Result<()> {
         let ranges = contents.ranges(self.budget.memtable as u64);
+        let sizes = FillSizes::of(contents, &self.generations.memtables);
         let threads = self.generations.threads_at_open();
         let generations_max = self.budget.generations_at_open();
         let group = if ranges.len() <= generations_max { ranges.len() } else { threads.min(generations_max) };
@@ -36,7 +43,8 @@ impl Background {
             let filled = parallel::map(threads, ranges.len(), |at| {
                 let mut space = spaces.lock().pop().unwrap_or_default();
                 let (memtables, references) = (&self.generations.memtables, &self.read.value_file_refs);
-                let filled = fill(memtables, references, contents, &ranges[at], &mut space);
+                let memtable = sizes.take(&*self.read.storage, memtables)?;
+                let filled = fill(memtable, references, contents, &ranges[at], &mut space);
                 spaces.lock().push(space);
                 filled
             });
@@ -62,15 +70,46 @@ impl Background {
     }
 }
 
-/// A generation with the log's entries of a range of numbers. Any thread.
+/// The Memtable of a store's first generation. The next ones grow while they fill quickly.
+pub(crate) fn first_memtable(storage: &dyn Storage, memtables: &MemtablePool, bytes: usize) -> Result<Arc<Memtable>> {
+    take(storage, memtables, bytes, WriteSpace::first_slack_bytes())
+}
+
+fn take(storage: &dyn Storage, memtables: &MemtablePool, soft: usize, slack: usize) -> Result<Arc<Memtable>> {
+    let what = "reserve address space for a Memtable of the store in";
+    memtables.take_sized(soft, slack).map_err(|error| Error::io(what, storage.path(), error))
+}
+
+/// The sizes of Memtables that are filled from the log.
+pub(crate) struct FillSizes {
+    soft: usize,
+    slack: usize,
+}
+
+impl FillSizes {
+    /// A short log needs one small Memtable. A range of a long one may exceed the size by a large record, and entries
+    /// take somewhat more than recovery has estimated.
+    pub(crate) fn of(contents: &LogContents, memtables: &MemtablePool) -> Self {
+        let bytes = usize::try_from(contents.memory_bytes()).unwrap_or(usize::MAX);
+        let soft =
+            bytes.next_power_of_two().clamp(MEMTABLE_BYTES_SMALL, memtables.soft_bytes().max(MEMTABLE_BYTES_SMALL));
+        Self { soft, slack: bytes.saturating_mul(4).min(FILL_SLACK_BYTES_MAX) + FILL_SLACK_BYTES_MIN }
+    }
+
+    pub(crate) fn take(&self, storage: &dyn Storage, memtables: &MemtablePool) -> Result<Arc<Memtable>> {
+        take(storage, memtables, self.soft, self.slack)
+    }
+}
+
+/// A generation with the log's entries of a range of numbers, in an empty Memtable. Any thread.
 pub(crate) fn fill(
-    memtables: &Arc<MemtablePool>,
+    memtable: Arc<Memtable>,
     value_file_refs: &Arc<ValueFileRefs>,
     contents: &LogContents,
     range: &RangeInclusive<SequenceNumber>,
     space: &mut FillSpace,
 ) -> Result<Arc<Generation>> {
-    let mut fill = BulkFill::new(memtables.take(), space);
+    let mut fill = BulkFill::new(memtable, space);
     let mut value_files = Vec::new();
     contents.read(range, &mut |number, operations| {
         for operation in operations {

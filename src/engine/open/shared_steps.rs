@@ -5,7 +5,7 @@ use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::state::budget::Budget;
+use crate::engine::resources::resources::Resources;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
@@ -30,7 +30,6 @@ const FILES_OPEN_MAX: usize = 512;
 pub(super) struct OpenInputs<'a> {
     pub(super) storage: &'a Arc<dyn Storage>,
     pub(super) options: &'a Options,
-    pub(super) budget: &'a Budget,
     pub(super) state: &'a ManifestState,
 }
 
@@ -43,10 +42,17 @@ pub(super) struct FileReaders {
 }
 
 impl FileReaders {
-    pub(super) fn new(inputs: &OpenInputs<'_>, numbers: &Arc<FileNumbers>, cache: &Arc<PageCache>) -> Self {
-        let OpenInputs { storage, options, budget, state } = *inputs;
+    pub(super) fn new(
+        inputs: &OpenInputs<'_>,
+        numbers: &Arc<FileNumbers>,
+        cache: &Arc<PageCache>,
+        extents: &Arc<ExtentMemory>,
+    ) -> Self {
+        let OpenInputs { storage, options, state } = *inputs;
         // Nobody has said how much memory the store may use, so what the machine has to spare is used, too.
-        let mode = if options.memory_budget.is_none() { OpenMode::ReadCached } else { OpenMode::ReadPages };
+        let names_memory =
+            options.memory_budget.is_some() || options.resources.as_ref().is_some_and(Resources::names_memory);
+        let mode = if names_memory { OpenMode::ReadPages } else { OpenMode::ReadCached };
         let branches = BranchContext::new(BranchResources {
             storage: Arc::clone(storage),
             database: state.identity.database,
@@ -54,7 +60,7 @@ impl FileReaders {
             files: Arc::new(FileTable::with_mode(Arc::clone(storage), FILES_OPEN_MAX, mode)),
             numbers: Arc::clone(numbers),
             form: BranchForm { compression: options.compression, fingerprints: options.maplets },
-            extents: ExtentMemory::new(budget.extents),
+            extents: Arc::clone(extents),
         });
         let value_file_refs = Arc::new(ValueFileRefs::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {

@@ -198,8 +198,7 @@ impl Space {
         }
         // Before the switch: a later delete is in the next Memtable, or is in this one and was counted.
         self.has_deletes.store(false, Ordering::Relaxed);
-        self.generations.switch(&switching);
-        true
+        self.generations.switch(&switching).is_ok()
     }
 
     /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started`

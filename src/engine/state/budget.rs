@@ -1,7 +1,11 @@
 //! How the memory budget is split between Memtables, page cache, log and workers.
 
 use crate::disk::{ComponentOptions, TrunkOptions};
+use crate::engine::resources::machine_memory;
+use crate::engine::resources::resources::{BUDGET_MAX, BUDGET_MIN, Resources, THREADS_MAX};
+use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, MemorySizes};
 use crate::engine::types::options::Options;
+use crate::memory::memtables_bytes;
 use crate::util::{Error, Result};
 
 /// The most generations in memory: one that is written to; the others wait for incorporation.
@@ -21,10 +25,6 @@ pub(crate) const GARBAGE_LIMIT_PERCENT: u64 = 100;
 pub(crate) const GARBAGE_START: u64 = 4;
 /// See `GARBAGE_START_PERCENT`.
 pub(crate) const GARBAGE_LIMIT: u64 = 16;
-/// The smallest budget that a store opens with.
-const BUDGET_MIN: u64 = 256 << 10;
-/// The largest one, 64 TiB: more than any machine has, and small enough that no sum of parts overflows.
-const BUDGET_MAX: u64 = 64 << 40;
 /// A Memtable is a twelfth of the budget up to a budget of 384 MiB, 32 MiB up to a budget of 2 GiB, and a sixty-fourth
 /// from there to 4 GiB. Larger ones save some merging, but take memory from the cache, so that data which just fits no
 /// longer does while there are writes (`engine/memory/arbiter.rs`; `docs/performance.md`).
@@ -63,17 +63,14 @@ const EXTENTS_BYTES_MIN: u64 = 256 << 10;
 const UNCOUNTED_BYTES: u64 = 24 << 20;
 /// The most workers by default: more cores do not help the background work of one store.
 const WORKERS_MAX: usize = 8;
-/// The most workers that `Options::background_threads` may set. A tree rarely has more than a dozen merges that can run
-/// side by side, while every thread has a stack and extents of up to `EXTENTS_BYTES_MAX`; those of 64 threads are 1
-/// GiB.
-const WORKERS_OPTION_MAX: usize = 64;
-
 /// The parts of the budget, in bytes unless noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) total: u64,
     /// Soft size of one Memtable's arena; its hash index comes on top, about a quarter.
     pub(crate) memtable: usize,
+    /// That of the first Memtable.
+    pub(crate) first_memtable: usize,
     pub(crate) cache: usize,
     /// Memory into which merges and scans read ahead.
     pub(crate) extents: usize,
@@ -104,7 +101,17 @@ impl StoreConfig {
 
 impl Budget {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let total = options.memory_budget.unwrap_or_else(default_total);
+        if let (Some(_), Some(_)) = (&options.resources, options.memory_budget) {
+            return Err(Error::InvalidArgument(
+                "both resources and memory_budget are set; a store has the one or the other".into(),
+            ));
+        }
+        if let Some(resources) = &options.resources {
+            resources.check_process()?;
+        }
+        let shared = options.resources.as_ref().map(Resources::memory);
+        let machine = || machine_memory::default_budget(machine_memory::available_bytes());
+        let total = options.memory_budget.or(shared).unwrap_or_else(machine);
         if total < BUDGET_MIN {
             return Err(Error::InvalidArgument(format!(
                 "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"
@@ -112,18 +119,19 @@ impl Budget {
         }
         if total > BUDGET_MAX {
             return Err(Error::InvalidArgument(format!(
-                "memory_budget is {total} bytes, at most {BUDGET_MAX} are allowed; None takes half of the machine's memory"
+                "memory_budget is {total} bytes, at most {BUDGET_MAX} are allowed; None takes a quarter of the machine's memory, at most 1 GiB"
             )));
         }
         check_write_limit(options.background_write_limit)?;
         let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let workers = options.background_threads.unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
+        let threads = options.resources.as_ref().and_then(Resources::threads);
+        let workers = options.background_threads.or(threads).unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
-        if workers > WORKERS_OPTION_MAX {
+        if workers > THREADS_MAX {
             return Err(Error::InvalidArgument(format!(
-                "background_threads is {workers}, at most {WORKERS_OPTION_MAX} are allowed; None takes as many as the machine has \
+                "background_threads is {workers}, at most {THREADS_MAX} are allowed; None takes as many as the machine has \
                  cores, up to {WORKERS_MAX}"
             )));
         }
@@ -153,6 +161,8 @@ impl Budget {
         Ok(Self {
             total,
             memtable: memtable as usize,
+            // A size that the caller has chosen is there for bursts, also for the first one.
+            first_memtable: options.write_buffer.map_or(MEMTABLE_BYTES_SMALL, |bytes| bytes as usize),
             cache: cache as usize,
             extents: extents as usize,
             segment: segment as usize,
@@ -165,6 +175,11 @@ impl Budget {
 }
 
 impl Budget {
+    /// The sizes of what stores share.
+    pub(crate) fn memory_sizes(&self) -> MemorySizes {
+        MemorySizes { cache: self.cache, memtables: memtables_bytes(self.memtable), extents: self.extents }
+    }
+
     /// The most generations that opening fills from the log. The cost of an insert bounds the size of a Memtable, so on
     /// a large machine a few Memtables are little memory; there the log's entries may take an eighth of the budget,
     /// since the cache is still empty.
@@ -200,22 +215,6 @@ pub(crate) fn check_write_limit(limit: Option<u64>) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Half of the memory of the machine, or of the container's limit if that is lower.
-fn default_total() -> u64 {
-    let machine = read_number("/proc/meminfo", |text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
-    });
-    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let container = limits.iter().filter_map(|path| read_number(path, |text| text.trim().parse().ok())).min();
-    let memory = machine.into_iter().chain(container).min().unwrap_or(1 << 30);
-    (memory / 2).max(BUDGET_MIN)
-}
-
-fn read_number(path: &str, parse: impl FnOnce(&str) -> Option<u64>) -> Option<u64> {
-    parse(&std::fs::read_to_string(path).ok()?)
 }
 
 #[cfg(test)]
@@ -271,9 +270,9 @@ mod tests {
                 "{text}"
             );
         };
-        for threads in [WORKERS_OPTION_MAX + 1, 100_000, usize::MAX] {
+        for threads in [THREADS_MAX + 1, 100_000, usize::MAX] {
             let options = Options { background_threads: Some(threads), ..Options::default() };
-            refused(options, "background_threads", threads as u64, WORKERS_OPTION_MAX as u64);
+            refused(options, "background_threads", threads as u64, THREADS_MAX as u64);
         }
         for bytes in [BUDGET_MAX + 1, u64::MAX] {
             // A write buffer that such a budget would allow: its parts overflowed.
@@ -282,7 +281,7 @@ mod tests {
         }
         let largest = Options {
             memory_budget: Some(BUDGET_MAX),
-            background_threads: Some(WORKERS_OPTION_MAX),
+            background_threads: Some(THREADS_MAX),
             write_buffer: Some(BUDGET_MAX / WRITE_BUFFER_PART),
             ..Options::default()
         };

@@ -8,15 +8,18 @@
 //!    held knows when that holder has released it, even if another thread holds it by then.
 //! 2. Locking is an acquire, unlocking a release: what one holder does happens before what the next holder does.
 
-use crate::util::sync::{AtomicU32, Backoff, Ordering};
+use crate::util::sync::{AtomicU32, Backoff, OnceLock, Ordering};
 
 /// 16,384 words are 64 KiB: they fit in the second-level cache, and of 64 writers two share a latch by chance in one of
 /// 500 puts.
 const LATCHES: usize = 1 << 14;
+/// Latches in a part, a page of memory. A part is made when its first latch is used, so that a store with few keys needs
+/// little memory.
+const PART: usize = 1 << 10;
 
 /// All latches of a store.
 pub(crate) struct Latches {
-    words: Box<[AtomicU32]>,
+    parts: [OnceLock<Box<[AtomicU32]>>; LATCHES / PART],
 }
 
 /// The index of a latch in the table.
@@ -30,7 +33,13 @@ pub(crate) struct LatchGuard<'a> {
 
 impl Latches {
     pub(crate) fn new() -> Self {
-        Self { words: (0..LATCHES).map(|_| AtomicU32::new(0)).collect() }
+        Self { parts: std::array::from_fn(|_| OnceLock::new()) }
+    }
+
+    fn word(&self, index: LatchIndex) -> &AtomicU32 {
+        let at = index.0 as usize;
+        let part = self.parts[at / PART].get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
+        &part[at % PART]
     }
 
     /// The latch of a key with this hash. Takes the low bits, because fingerprints take the high ones.
@@ -40,7 +49,7 @@ impl Latches {
 
     /// Locks a latch; spins while another thread holds it.
     pub(crate) fn lock(&self, index: LatchIndex) -> LatchGuard<'_> {
-        let word = &self.words[index.0 as usize];
+        let word = self.word(index);
         let mut backoff = Backoff::new();
         loop {
             let seen = word.load(Ordering::Relaxed);
@@ -55,7 +64,7 @@ impl Latches {
 
     /// Waits until the current holder of the latch, if any, has released it (rule S3).
     pub(crate) fn wait_for_holder(&self, index: LatchIndex) {
-        let word = &self.words[index.0 as usize];
+        let word = self.word(index);
         let seen = word.load(Ordering::Acquire);
         let mut backoff = Backoff::new();
         while seen & 1 == 1 && word.load(Ordering::Acquire) == seen {

@@ -1,6 +1,7 @@
 //! Options of a store and of single writes.
 
 use crate::branch::Compression;
+use crate::engine::resources::resources::Resources;
 pub use crate::memory::MemoryComponent;
 use std::time::Duration;
 
@@ -31,12 +32,16 @@ pub enum Durability {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least 256 KiB, at most 64
-    /// TiB. Background work has buffers of fixed size, which exceed a budget below about 128 MiB. `None` takes half of
-    /// the memory of the machine or the container, and reads files through the system's page cache besides, as long as
-    /// the machine and the process's control groups have memory to spare. With a budget reads are direct, so that the
-    /// store takes no more than that.
+    /// Memory of this store alone, for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least
+    /// 256 KiB, at most 64 TiB. Background work has buffers of fixed size, which exceed a budget below about 128 MiB.
+    /// `None`: the store shares `resources` with others. If neither names an amount of memory, files are read through the
+    /// system's page cache besides, as long as the machine and the process's control groups have memory to spare. With
+    /// an amount reads are direct, so that the store takes no more than that.
     pub memory_budget: Option<u64>,
+    /// Memory and threads that the store shares with others. `None`: if there is no `memory_budget` either, the store
+    /// shares the process's default with all such stores. That is a quarter of the memory of the machine or the
+    /// container, at most 1 GiB. Stores on a simulated disk, or without threads, have as much for themselves.
+    pub resources: Option<Resources>,
     /// Durability of writes that have no `WriteOptions::durability`.
     pub durability: Durability,
     /// Interval of background syncs of buffered writes: the most that a power loss can lose. `None` or zero: only
@@ -59,8 +64,10 @@ pub struct Options {
     /// `Db::set_background_write_limit` changes it.
     pub background_write_limit: Option<u64>,
     /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at
-    /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of `memory_budget`. `None`
-    /// takes a twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB.
+    /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of the budget. `None` takes a
+    /// twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB. Then the first
+    /// generation has 32 KiB, and while they fill quickly, each is four times as large as the one before, up to that
+    /// size.
     pub write_buffer: Option<u64>,
     /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,
@@ -77,6 +84,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_budget: None,
+            resources: None,
             durability: Durability::Buffered,
             sync_interval: Some(Duration::from_millis(100)),
             compression: Compression::None,

@@ -18,7 +18,7 @@ use crate::engine::state::latches::{LatchGuard, LatchIndex, Latches};
 use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
 use crate::log::Log;
-use crate::memory::{BatchState, MemtableWriter, Prepared};
+use crate::memory::{BatchState, MemtableWriter, Prepared, entry_bytes};
 use crate::util::planted::planted;
 use crate::util::sequencer::Slot;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
@@ -85,17 +85,26 @@ impl Committer {
             && self.log.has_segment_ready()
     }
 
+    /// Notes a writer that is about to begin its first write.
+    pub(super) fn add_writer(&self) {
+        self.generations.space.add_writer();
+    }
+
     /// Steps 1 to 6. Nothing is written if the precondition does not hold.
     pub(super) fn commit(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<WriteOutcome> {
         let Write { entries, latches, precondition, durability } = *write;
         let read = &*self.read;
         let mut waits_since = None;
+        let bytes = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.len(), entry.value.len())).sum();
+        // Until the entries are placed.
+        let large = self.generations.enter(bytes);
         loop {
             self.health.check()?;
             let view = read.view.load();
             let generation = view.newest();
             let is_full = self.generations.is_full(generation)
-                || (self.log.over_budget() && self.generations.is_worth_switching(generation));
+                || (self.log.over_budget() && self.generations.is_worth_switching(generation))
+                || large.as_ref().is_some_and(|large| !large.fits(&generation.memtable));
             if is_full {
                 let full = Arc::clone(generation);
                 drop(view);

@@ -11,6 +11,7 @@ use crate::engine::scheduler::rate_limit::RateLimit;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use crate::io::Clock;
+use crate::memory::Memtable;
 use crate::util::SequenceNumber;
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
@@ -94,11 +95,15 @@ impl Throttle {
     /// How full memory is, and how far the tree's debt and garbage have grown towards their limits.
     pub(crate) fn fullness(&self) -> Fullness {
         let view = self.read.view.load();
-        let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
+        // Small generations count like large ones: the number of generations is limited, too.
+        let part =
+            |memtable: &Memtable| memtable.bytes() as u128 * u128::from(size) / memtable.soft_bytes().max(1) as u128;
+        let memory = view.generations.iter().map(|generation| part(&generation.memtable) as u64).sum();
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
-        let tree = fullness(view.disk.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), size);
+        let unit = self.disk.branch_bytes().max(size);
+        let tree = fullness(view.disk.debt(), unit * DEBT_START, unit * DEBT_LIMIT);
+        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), unit);
         Fullness { memory: in_memory, tree, garbage }
     }
 }

@@ -194,12 +194,15 @@ impl WritePath {
     }
 
     fn write(&self, write: &Write<'_>) -> Result<WriteOutcome> {
-        let mut borrowed = self.threads.borrow(|counters| ThreadState {
-            slot: self.read.sequencer.register(),
-            writer: self.log.log.writer(),
-            memory: MemtableWriter::default(),
-            counters,
-            delay: WriterDelay::default(),
+        let mut borrowed = self.threads.borrow(|counters| {
+            self.committer.add_writer();
+            ThreadState {
+                slot: self.read.sequencer.register(),
+                writer: self.log.log.writer(),
+                memory: MemtableWriter::default(),
+                counters,
+                delay: WriterDelay::default(),
+            }
         });
         let thread = borrowed.state();
         let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();

@@ -25,6 +25,7 @@ mod tag {
     pub const LOG_SYNCED: u8 = 17;
     pub const MAPLET_ADDED: u8 = 18;
     pub const MAPLET_DROPPED: u8 = 19;
+    pub const BRANCH_BYTES: u8 = 20;
 
     /// Whether a field may occur more than once.
     pub fn repeats(tag: u8) -> bool {
@@ -80,6 +81,7 @@ impl ManifestEdit {
         for file in &self.maplets_dropped {
             number(tag::MAPLET_DROPPED, file.0, out);
         }
+        optional(tag::BRANCH_BYTES, self.branch_bytes, out);
     }
 
     /// Decodes an edit that must use all of `payload`.
@@ -123,6 +125,7 @@ impl ManifestEdit {
             tag::LOG_SEGMENT_DROPPED => self.log_segments_dropped.push(FileNumber(reader.number()?)),
             tag::MAPLET_ADDED => self.maplets_added.push(reader.sized(decode_maplet)?),
             tag::MAPLET_DROPPED => self.maplets_dropped.push(FileNumber(reader.number()?)),
+            tag::BRANCH_BYTES => self.branch_bytes = Some(reader.number()?),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {

@@ -69,6 +69,7 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         log_synced: random.option(any_number),
         maplets_added: random.list(2, any_maplet),
         maplets_dropped: random.list(2, any_file),
+        branch_bytes: random.option(Random::number),
     }
 }
 

@@ -64,7 +64,7 @@ fn random_bytes_never_panic() {
         let mut bytes = random.bytes();
         bytes.extend(random.bytes());
         if let Some(first) = bytes.first_mut() {
-            *first = *first % 20 + 1;
+            *first = *first % 21 + 1;
         }
         let _ = ManifestEdit::decode(&bytes);
     }
@@ -72,8 +72,8 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn unknown_repeated_and_unordered_fields_are_named() {
-    let unknown = ManifestEdit::decode(&[20, 0]).unwrap_err();
-    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 20"));
+    let unknown = ManifestEdit::decode(&[21, 0]).unwrap_err();
+    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 21"));
     assert!(unknown.expected.contains("this build knows"));
     let zero = ManifestEdit::decode(&[0]).unwrap_err();
     assert_eq!(zero.at, 0);
@@ -149,6 +149,7 @@ fn the_encoding_never_changes() {
             columns: vec![MapletColumn { entries: 5, branches: vec![FileNumber(300), FileNumber(7)] }],
         }],
         maplets_dropped: vec![FileNumber(8)],
+        branch_bytes: Some(1 << 20),
     };
     let expected: &[&[u8]] = &[
         &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
@@ -162,6 +163,7 @@ fn the_encoding_never_changes() {
         &[17, 11],
         &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
         &[19, 8],
+        &[20, 0x80, 0x80, 0x40],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

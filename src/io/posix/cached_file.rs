@@ -113,7 +113,7 @@ impl CachedFile {
     /// `None` if the file system has no direct I/O, or the file has lost its name. Then reads stay buffered.
     fn open_direct(&self) -> Option<PosixFile> {
         // Through its descriptor: the store's directory may have another name by now.
-        let descriptor = self.buffered.descriptor()?.as_raw_fd();
+        let descriptor = self.buffered.descriptor_for(0, 0)?.as_raw_fd();
         let again = format!("/proc/self/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(again).ok()?;
         Some(PosixFile::new(file, self.path().to_path_buf(), true, true))

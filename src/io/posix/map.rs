@@ -5,6 +5,7 @@
 //! 2. A forked child does not have the mapping: it cannot store into the parent's log.
 
 use crate::io::MappedFile;
+use crate::util::arena::system_page_bytes;
 use crate::util::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -91,7 +92,8 @@ impl MappedFile for PosixMap {
     }
 
     fn prepare(&self, offset: usize, length: usize) {
-        let start = offset.min(self.length) / PAGE * PAGE;
+        let page = system_page_bytes();
+        let start = offset.min(self.length) / page * page;
         let end = offset.saturating_add(length).min(self.length);
         if start < end {
             // A hint: if the kernel does not support it (before 5.14), or the disk is full, the stores fault instead.
@@ -132,6 +134,3 @@ impl Drop for PosixMap {
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.length) };
     }
 }
-
-/// The start of a range is rounded down to this. On a system with larger pages the hint is refused, which is harmless.
-const PAGE: usize = 4096;

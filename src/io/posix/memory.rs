@@ -313,7 +313,9 @@ impl OpenFile {
 
     fn change<T>(&self, operation: &'static str, act: impl FnOnce(&mut Content) -> io::Result<T>) -> Result<T> {
         let changed = match self.mode {
-            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => Err(ErrorKind::PermissionDenied.into()),
+            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadPages | OpenMode::ReadCached => {
+                Err(ErrorKind::PermissionDenied.into())
+            }
             OpenMode::ReadWrite | OpenMode::Create | OpenMode::WriteDirect | OpenMode::CreateDirect => {
                 let mut content = self.file.content.write();
                 content.unmap().and_then(|()| act(&mut content))

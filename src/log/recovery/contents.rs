@@ -73,6 +73,11 @@ impl LogContents {
         ranges
     }
 
+    /// About the bytes that all entries take in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.sizes.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     /// Calls `apply` for the records with numbers in a range: chunk by chunk, each in ascending order. Voids have
     /// nothing to apply.
     pub fn read(&self, range: &RangeInclusive<SequenceNumber>, apply: &mut Apply<'_>) -> Result<()> {

@@ -194,7 +194,7 @@ mod tests {
     fn threads_that_race_for_a_slot_get_different_slots() {
         // Both threads go from line to line together, so that they race for each line's slots.
         const LINES: u64 = 4096;
-        let arena = ArenaPool::new(1 << 20, 0, 0).take();
+        let arena = ArenaPool::new(0).take(1 << 20, 0).unwrap();
         let index = HashIndex::new(&arena, LINES as usize * SLOTS_PER_LINE * SOFT_BYTES_PER_SLOT);
         assert_eq!(index.lines, LINES);
         let hash_of = |line: u64, key: u64| line << 52 | key;
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_full_window_returns_unknown() {
-        let arena = ArenaPool::new(1 << 20, 0, 0).take();
+        let arena = ArenaPool::new(0).take(1 << 20, 0).unwrap();
         let index = HashIndex::new(&arena, 64 << 10);
         let slots = WINDOW_LINES * SLOTS_PER_LINE as u64;
         // All keys have the last line as their first one, so the window wraps around.

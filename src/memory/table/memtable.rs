@@ -109,6 +109,13 @@ pub struct BatchState {
     place: Offset,
 }
 
+/// The memory of a new entry in a Memtable, at most: its node, its version, its place in an insert queue, and its part of
+/// what a writer's pieces of the arena leave unused.
+pub fn entry_bytes(hash: u64, user_key_bytes: usize, value_bytes: usize) -> usize {
+    let entry = tower_bytes(height_for(hash)) + body_bytes(user_key_bytes) + block_bytes(Class::of(value_bytes));
+    (entry + size_of::<u64>()) / 2 * 3
+}
+
 /// The source of ids, which detect that a version was prepared in one Memtable and placed in another.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -182,8 +189,15 @@ impl Memtable {
         drain_due
     }
 
-    pub(crate) fn soft_bytes(&self) -> usize {
+    /// The size at which it is full.
+    pub fn soft_bytes(&self) -> usize {
         self.soft_bytes
+    }
+
+    /// The bytes of entries that fit beyond the soft size, if no more than that is used yet.
+    pub fn slack_bytes(&self) -> usize {
+        let filled = self.bytes().max(self.soft_bytes);
+        self.arena.capacity_bytes().saturating_sub(self.empty_bytes + filled)
     }
 
     fn allocate(&self, writer: &mut MemtableWriter, bytes: usize) -> Offset {

@@ -36,7 +36,7 @@ fn expect_shares(db: &Db, pair_bytes: u64) {
 
 #[test]
 fn sizes_in_memory_in_files_and_in_both() {
-    let db = opened(Options { memory_budget: Some(256 << 20), ..tiny() });
+    let db = opened(Options { memory_budget: Some(256 << 20), write_buffer: Some(20 << 20), ..tiny() });
     fill(&db);
     assert_eq!(db.stats().branch_files, 0, "all in memory");
     expect_shares(&db, PAIR_BYTES);

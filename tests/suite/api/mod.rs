@@ -8,6 +8,7 @@ pub mod live_stats;
 mod model;
 mod multi_get;
 mod reopen;
+pub mod resources;
 mod retained_versions;
 mod scans;
 mod snapshots;

@@ -22,7 +22,7 @@ fn pass(db: &DeterministicDb, disk: &SimulatedStorage, time: Duration) {
 #[test]
 fn memory_shrinks_after_snapshots_are_dropped() {
     let disk = SimulatedStorage::new(1);
-    let db = open(&disk, Options { memory_budget: Some(64 << 20), ..tiny() });
+    let db = open(&disk, Options { memory_budget: Some(64 << 20), write_buffer: Some(5 << 20), ..tiny() });
     let write_all = |round: u8| (0..200u8).for_each(|key| db.put([key], [round; 100]).unwrap());
     write_all(0);
     let before = db.stats();

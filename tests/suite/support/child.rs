@@ -28,8 +28,11 @@ pub fn name(role: &str) -> (&'static str, &str) {
 #[ignore = "not a test, but the entry point of child processes"]
 fn entry_point() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
+        "address space" => crate::api::resources::address_space(),
         "kill" => crate::crash::kill::child(),
+        "kinds of work" => crate::disk_full::bounds::kinds_of_work(),
         "load" => crate::disk_full::bounds::child(),
+        "many stores" => crate::api::resources::many_stores(),
         "power cut" => crate::crash::power_cut::child(),
         "real error" => crate::crash::real_errors::child(),
         "shadow" => crate::crash::shadow::child(),

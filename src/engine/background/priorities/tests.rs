@@ -43,7 +43,7 @@ fn an_incorporation_waits_for_the_merge_that_frees_space() {
     let db = small_store();
     db.put("key", "value").unwrap();
     let background = &db.engine.background;
-    background.generations.switch(&background.generations.lock());
+    background.generations.switch(&background.generations.lock()).unwrap();
     background.space.enter_full(&Error::DiskFull { reason: "a file".into() });
     let mut state = background.scheduler.state.lock();
     (state.needs_space, state.jobs, state.running) = (true, 1, 1);

@@ -14,9 +14,9 @@ fn store_with_two_incorporations(disk: &SimulatedStorage) -> (DeterministicDb, [
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
     let background = &db.engine.background;
     db.put("key", "value").unwrap();
-    background.generations.switch(&background.generations.lock());
+    background.generations.switch(&background.generations.lock()).unwrap();
     db.delete("key").unwrap();
-    background.generations.switch(&background.generations.lock());
+    background.generations.switch(&background.generations.lock()).unwrap();
     let tasks = std::array::from_fn(|_| {
         let mut state = background.scheduler.state.lock();
         let task = priorities::choose(background, &mut state, WorkerRole::Memory).unwrap();

@@ -141,7 +141,7 @@ fn an_old_version_is_not_added_to_the_item_cache() {
     db.put("a", "2").unwrap();
     let generations = &db.engine.background.generations;
     let switching = generations.lock();
-    generations.switch(&switching);
+    generations.switch(&switching).unwrap();
     drop(switching);
     db.engine.read.cache.items().begin_change();
     assert_eq!(snapshot.get("a").unwrap().unwrap(), b"1");

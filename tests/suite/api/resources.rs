@@ -1,0 +1,164 @@
+//! Memory that stores share, as the system counts it. The parts that need figures of their own process run in children.
+
+use crate::support::{child, skip};
+use alluvium::{Db, Error, Options, ReadOnlyDb, Resources, WriteBatch};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const DIRECTORY: &str = "ALLUVIUM_RESOURCES_DIRECTORY";
+const STORES: u64 = 100;
+/// Stores that are opened before the measurement: the allocator and the pools of the process grow with the first ones.
+const STORES_BEFORE: u64 = 20;
+/// Resident memory of an idle store with one pair: private memory, and shared memory that belongs to no file of the disk.
+const RESIDENT_MAX: u64 = 64 << 10;
+/// What a thread of a store may have besides.
+const THREAD_MAX: u64 = 16 << 10;
+const RESERVED_MAX: u64 = 64 << 20;
+
+/// A number of bytes from the status of the process; `None` if the kernel does not report it.
+fn status(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+fn run_child(role: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let child = child::command(role).env(DIRECTORY, directory.path()).output().unwrap();
+    let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    println!("{output}");
+    assert!(child.status.success(), "{output}");
+}
+
+fn directory() -> PathBuf {
+    std::env::var_os(DIRECTORY).unwrap().into()
+}
+
+/// A store of its own once had Memtables of a size that followed from half of the machine's memory, in huge pages, and
+/// 4.5 GiB of address space for them.
+#[test]
+fn a_hundred_stores_take_little_memory() {
+    run_child("many stores");
+}
+
+pub fn many_stores() {
+    let figures = || {
+        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+        Some((resident()?, status("VmSize:")?, threads as u64))
+    };
+    let open = |number: u64| {
+        let db = Db::open(directory().join(number.to_string()), Options::default()).unwrap();
+        db.put("key", "value").unwrap();
+        db
+    };
+    let mut stores: Vec<Db> = (0..STORES_BEFORE).map(open).collect();
+    let Some(before) = figures() else { return skip("the kernel does not report memory") };
+    stores.extend((STORES_BEFORE..STORES_BEFORE + STORES).map(open));
+    let each = |before: u64, after: u64| after.saturating_sub(before) / STORES;
+    // New stores still have buffers in use for a moment.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let (resident, resident_max, reserved) = loop {
+        let after = figures().unwrap();
+        let (resident, reserved, threads) = (each(before.0, after.0), each(before.1, after.1), each(before.2, after.2));
+        let resident_max = RESIDENT_MAX + threads * THREAD_MAX;
+        if resident <= resident_max || Instant::now() > deadline {
+            println!("each store: {resident} bytes of memory, {reserved} of address space, {threads} threads");
+            break (resident, resident_max, reserved);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(resident <= resident_max, "{resident} bytes of memory for each store, at most {resident_max} are allowed");
+    assert!(reserved <= RESERVED_MAX, "{reserved} bytes of address space, at most {RESERVED_MAX} are allowed");
+    for db in stores {
+        assert!(db.get("key").unwrap().is_some());
+        db.close().unwrap();
+    }
+}
+
+fn resident() -> Option<u64> {
+    Some(status("RssAnon:")? + status("RssShmem:")?)
+}
+
+/// Once, a process without address space was aborted.
+#[test]
+fn a_write_without_address_space_fails_and_the_store_goes_on() {
+    run_child("address space");
+}
+
+pub fn address_space() {
+    let Some(before) = status("VmSize:") else { return };
+    let options = Options { memory_budget: Some(64 << 20), background_threads: Some(1), ..Options::default() };
+    let db = Db::open(directory(), options).unwrap();
+    db.put("key", "value").unwrap();
+    let used = status("VmSize:").unwrap();
+    assert!(used > before);
+    // Enough for buffers of a few megabytes, too little for a Memtable with space for such a batch.
+    let limit = libc::rlimit { rlim_cur: used + (96 << 20), rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call reads a value of this type.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let value = vec![1; 100 << 10];
+    let batch = || {
+        let mut batch = WriteBatch::new();
+        for key in 0..300u64 {
+            batch.put(key.to_be_bytes(), value.clone());
+        }
+        batch
+    };
+    let error = db.write(batch()).unwrap_err();
+    assert!(matches!(&error, Error::Io { .. }) && error.to_string().contains("address space"), "{error}");
+    db.put("another", "value").unwrap();
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    db.write(batch()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 302);
+    db.close().unwrap();
+}
+
+#[test]
+fn resources_are_shared_by_clones_and_beside_budgets_of_single_stores() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str, options| Db::open(directory.path().join(name), options).unwrap();
+    let resources = Resources::builder().memory(48 << 20).threads(1).build().unwrap();
+    let shared = || Options { resources: Some(resources.clone()), ..Options::default() };
+    let (first, second) = (open("first", shared()), open("second", shared()));
+    let own = open("own", Options { memory_budget: Some(8 << 20), background_threads: Some(1), ..Options::default() });
+    let other = open("default", Options { background_threads: Some(1), ..Options::default() });
+    assert_eq!(first.stats().memory_budget, 48 << 20);
+    assert_eq!(second.stats().memory_budget, 48 << 20);
+    assert_eq!(own.stats().memory_budget, 8 << 20);
+    assert!(other.stats().memory_budget <= 1 << 30);
+    for db in [&first, &second, &own, &other] {
+        for key in 0..20_000u64 {
+            db.put(key.to_be_bytes(), [1; 100]).unwrap();
+        }
+    }
+    // Both show the pages of both.
+    first.flush().unwrap();
+    let reader = ReadOnlyDb::open(directory.path().join("first"), shared()).unwrap();
+    assert_eq!(reader.iter().unwrap().count(), 20_000);
+    drop((reader, first));
+    assert_eq!(second.iter().unwrap().count(), 20_000);
+    drop((second, own, other));
+    assert_eq!(resources.memory(), 48 << 20);
+    let again = open("first", shared());
+    assert_eq!(again.iter().unwrap().count(), 20_000);
+}
+
+#[test]
+fn invalid_resources_are_refused() {
+    for builder in [
+        Resources::builder().memory(1),
+        Resources::builder().memory(u64::MAX),
+        Resources::builder().threads(0),
+        Resources::builder().threads(65),
+    ] {
+        assert!(matches!(builder.clone().build(), Err(Error::InvalidArgument(_))), "{builder:?}");
+    }
+    let resources = Resources::builder().build().unwrap();
+    assert!(resources.memory() <= 1 << 30 && resources.threads().is_none());
+    let both = Options { resources: Some(resources), memory_budget: Some(1 << 20), ..Options::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let error = Db::open(directory.path(), both).unwrap_err();
+    assert!(error.to_string().contains("both resources and memory_budget"), "{error}");
+}
