@@ -9,13 +9,14 @@
 //! | `directory` | the files of a store's directory: their names, locks and owners |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
 //! | `read` | the get path and the cursors of iterators |
+//! | `pool` | threads that run the background work of any number of stores |
 //! | `scheduler` | the state of background work, and waiting for it |
 //! | `memory` | the stack of generations, version cleanup, the memory arbiter |
 //! | `space` | the ballast, the full disk, the removal of obsolete files |
 //! | `write` | the put path and read-modify-write |
 //! | `transaction` | optimistic transactions |
 //! | `statistics` | gathering statistics and publishing them for other processes |
-//! | `background` | the choice of tasks, the threads, and what they run |
+//! | `background` | the choice of tasks, and what the pool's threads run |
 //! | `open` | opening and closing |
 //! | `tools` | verify and repair |
 //!
@@ -30,6 +31,7 @@ pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;
 pub(crate) mod open;
+pub(crate) mod pool;
 pub(crate) mod read;
 pub(crate) mod scheduler;
 pub(crate) mod shared_components;

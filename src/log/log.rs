@@ -5,7 +5,7 @@ use super::log_task::{Due, LogTask};
 use super::poison::{self, Halt};
 use super::recovery::OldSegment;
 use super::segment::{Segment, segment_file_bytes};
-use super::settings::{LogIdentity, LogOptions, LogResources, Namer};
+use super::settings::{LogIdentity, LogOptions, LogResources, Namer, Waker};
 use super::shadow::copy::Shadows;
 use crate::format::log_segment::Mark;
 use crate::io::Storage;
@@ -31,6 +31,7 @@ pub struct Log {
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) options: LogOptions,
     pub(super) namer: Namer,
+    pub(super) waker: Waker,
     pub(super) shadows: Shadows,
     /// Chunks of a standard segment.
     pub(super) chunks: usize,
@@ -82,7 +83,7 @@ impl Log {
     /// durable, and that no segment has this epoch. With `memory`, writers write segments there first; requires that no
     /// shadow of an earlier epoch is needed any more.
     pub fn create(resources: LogResources, identity: LogIdentity, options: LogOptions) -> Result<Arc<Self>> {
-        let LogResources { storage, memory, numbers, name_segment } = resources;
+        let LogResources { storage, memory, numbers, name_segment, wake } = resources;
         let LogOptions { segment_bytes, chunk_bytes, .. } = options;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
             let message = format!("log segments of {segment_bytes} bytes in chunks of {chunk_bytes}");
@@ -137,6 +138,7 @@ impl Log {
             next_changed: Condvar::new(),
             work: Condvar::new(),
             namer: Namer(name_segment),
+            waker: Waker(wake),
             shadows,
         });
         log.note_manifest_edit(edit);

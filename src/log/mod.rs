@@ -45,7 +45,7 @@ pub use log::Log;
 pub use log_task::LogTask;
 pub use poison::read_poison;
 pub use recovery::{Access, LogContents, Recovered, RecoveryInput, recover};
-pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment};
+pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment, WakeLog};
 pub use shadow::remove_all as remove_shadows;
 pub use writer::LogWriter;
 

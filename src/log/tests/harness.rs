@@ -128,7 +128,8 @@ impl Opened {
         // As in the store: what was recovered is durable, and shadows are not needed any more.
         remove_shadows(&*storage);
         let memory = storage.shared_memory().filter(|memory| memory.outlives_process());
-        let resources = LogResources { storage, memory, numbers, name_segment: Box::new(|_, _| Ok(0)) };
+        let (name_segment, wake) = (Box::new(|_, _| Ok(0)), Box::new(|_| ()));
+        let resources = LogResources { storage, memory, numbers, name_segment, wake };
         let log = Log::create(resources, identity, options)?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })

@@ -1,7 +1,7 @@
 //! Promise 9 of `docs/guarantees.md`: one writer, and read-only openers during its writes, on a read-only file system,
 //! and in a forked child.
 
-mod hooked;
+pub mod hooked;
 
 use crate::support::child;
 use crate::support::disks::{Ext4, with_private_mounts};

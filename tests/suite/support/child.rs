@@ -28,6 +28,8 @@ pub fn name(role: &str) -> (&'static str, &str) {
 #[ignore = "not a test, but the entry point of child processes"]
 fn entry_point() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
+        "fork" => crate::concurrency::shared_threads::forking_child(),
+        "idle stores" => crate::concurrency::shared_threads::idle_child(),
         "kill" => crate::crash::kill::child(),
         "load" => crate::disk_full::bounds::child(),
         "power cut" => crate::crash::power_cut::child(),
