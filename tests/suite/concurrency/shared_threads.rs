@@ -4,6 +4,7 @@ use super::openers::hooked::Hooked;
 use crate::support::child;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options};
+use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -37,13 +38,19 @@ fn pool_threads() -> usize {
     of_threads("comm").iter().filter(|name| name.starts_with("alluvium-")).count()
 }
 
-/// How often the threads of this process have waited.
-fn waits() -> u64 {
-    let waits = |status: &String| {
-        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+/// How often each thread of this process has waited.
+fn waits() -> HashMap<u64, u64> {
+    let figure = |status: &str, name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
-    of_threads("status").iter().filter_map(waits).sum()
+    let of_thread = |status: &String| Some((figure(status, "Pid:")?, figure(status, "voluntary_ctxt_switches")?));
+    of_threads("status").iter().filter_map(of_thread).collect()
+}
+
+/// How often threads waited since `before`. Those that have ended since do not count.
+fn waits_since(before: &HashMap<u64, u64>) -> u64 {
+    waits().iter().map(|(thread, waits)| waits - before.get(thread).unwrap_or(&0)).sum()
 }
 
 fn run_child(role: &str) {
@@ -70,7 +77,7 @@ pub fn idle_child() {
     wait_for("idle stores that keep the process busy", || {
         let before = waits();
         std::thread::sleep(Duration::from_secs(1));
-        waits() - before < 50
+        waits_since(&before) < 50 && of_threads("comm").len() < THREADS_MAX
     });
     // A store that was idle for long still syncs at the interval.
     stores[7].put("key", "later").unwrap();
