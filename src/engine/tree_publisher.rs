@@ -79,6 +79,7 @@ impl TreePublisher {
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let view = &self.read.view;
         let mut edits = self.edits.lock();
+        let is_merge = outcome.is_merge();
         let mut applied = self.disk.apply(outcome, &view.load().disk);
         if applied.is_empty() {
             applied.finish();
@@ -94,6 +95,11 @@ impl TreePublisher {
         });
         // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
         applied.finish();
+        if is_merge {
+            // The space that it frees may be enough for others. *Otherwise,* if this came before the edit: on a disk too
+            // full for an edit, two merges that write nothing were tried in turn for ever, each after the other.
+            self.disk.clear_failures();
+        }
         drop(edits);
         self.read.cached_cursors.revoke_idle(view.version());
         Ok(())
