@@ -165,7 +165,8 @@ impl LogPart {
         };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         // No manifest records its segments.
-        let resources = LogResources { clock: storage.clock(), storage, numbers, name_segment: Box::new(|_, _| Ok(0)) };
+        let (name_segment, wake) = (Box::new(|_, _| Ok(0)), Box::new(|_| ()));
+        let resources = LogResources { clock: storage.clock(), storage, numbers, name_segment, wake };
         let log = Log::create(resources, identity, options)?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let handle = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };

@@ -99,10 +99,11 @@ impl Db {
 
     pub(super) fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Threads, clock))?;
+        let host = Host::new(options, config, Driver::Threads, clock);
+        let (engine, contents) = opening::open(storage, &host)?;
         // From here on a failure closes the store.
         let db = Self { engine, _temporary: None };
-        db.engine.start_threads()?;
+        db.engine.enter(&host.pool)?;
         db.engine.background.refill(&contents)?;
         Ok(db)
     }

@@ -43,6 +43,14 @@ pub enum Outcome {
     Trunk(trunk::Outcome),
 }
 
+impl Outcome {
+    /// Whether it is a merge, whose inputs can be removed once it is published.
+    pub fn is_merge(&self) -> bool {
+        let Self::Trunk(outcome) = self;
+        outcome.is_merge()
+    }
+}
+
 /// A change that is ready: first to be logged, then published, then finished.
 #[derive(Debug)]
 #[must_use]

@@ -1,12 +1,23 @@
 //! The log as the store uses it: syncs, the sync interval, and what happens after a failure. Any thread.
+//!
+//! The pool syncs at the interval while it is *armed*, so that a store without unsynced data costs nothing.
+//!
+//! Invariants:
+//! 1. While a number is taken and not synced, the pool is armed, or the thread that took the number is about to arm it.
+//!    Disarming first clears the flag and then reads the counter by a read-modify-write. A writer takes its number, a
+//!    read-modify-write as well, and then reads the flag. If the number comes first, the disarming thread sees it and
+//!    arms again; otherwise the writer finds the flag cleared.
+//! 2. Arming starts the interval. So a power loss takes at most what was written in one interval, and what is written
+//!    during the sync that follows.
 
 use super::directory::locks::LockCheck;
 use super::read::read_path::ReadPath;
 use super::scheduler::Scheduler;
 use super::shared_components::SharedComponents;
 use super::state::health::Health;
+use crate::engine::pool::Lane;
 use crate::log::Log;
-use crate::util::sync::{Arc, Mutex};
+use crate::util::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::util::{Error, Result, SequenceNumber};
 use std::time::Duration;
 
@@ -35,6 +46,8 @@ pub(crate) struct DurableLog {
     interval: Option<Duration>,
     /// When the next background sync is due.
     due: Mutex<Duration>,
+    /// Whether the pool looks at the interval. Always, with `Driver::Deterministic`.
+    is_armed: AtomicBool,
 }
 
 impl DurableLog {
@@ -57,6 +70,7 @@ impl DurableLog {
             lock,
             interval,
             due: Mutex::new(next_sync(shared.scheduler.clock.now(), interval)),
+            is_armed: AtomicBool::new(true),
         })
     }
 
@@ -106,6 +120,42 @@ impl DurableLog {
         }
         *self.due.lock() = next_sync(self.scheduler.clock.now(), self.interval);
         Ok(is_behind)
+    }
+
+    /// Notes that a number was taken.
+    #[inline]
+    pub(crate) fn note_write(&self) {
+        if !self.is_armed.load(Ordering::Acquire) {
+            self.arm();
+        }
+    }
+
+    #[cold]
+    fn arm(&self) {
+        if !self.is_armed.swap(true, Ordering::AcqRel) {
+            *self.due.lock() = next_sync(self.scheduler.clock.now(), self.interval);
+            self.scheduler.wake_log(Lane::Finish);
+        }
+    }
+
+    /// Whether the pool looks at the interval.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed.load(Ordering::Acquire)
+    }
+
+    /// Disarms if nothing is unsynced; without an interval, if nothing was written after `seen`. Returns whether it is
+    /// armed.
+    pub(crate) fn is_armed_after(&self, seen: SequenceNumber) -> bool {
+        let settled = if self.interval.is_some() { self.log.synced() } else { seen };
+        if self.read.sequencer.last_relaxed() > settled {
+            return true;
+        }
+        self.is_armed.store(false, Ordering::Release);
+        let is_armed = self.read.sequencer.last() > settled;
+        if is_armed {
+            self.is_armed.store(true, Ordering::Release);
+        }
+        is_armed
     }
 
     /// How long it is until the next background sync.

@@ -15,14 +15,12 @@
 
 use super::background::background::Background;
 use super::directory::locks::WriterLock;
+use super::pool::{Membership, PoolClient, WorkerPool};
 use super::read::read_path::ReadPath;
-use super::scheduler::task::WorkerRole;
 use super::state::health::Health;
 use super::write::write_path::WritePath;
-use crate::log::LogTask;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, FileNumbers, Result};
-use std::thread::JoinHandle;
 
 /// See the module.
 pub(crate) struct Engine {
@@ -31,30 +29,19 @@ pub(crate) struct Engine {
     pub(crate) background: Arc<Background>,
     pub(crate) health: Arc<Health>,
     pub(crate) numbers: Arc<FileNumbers>,
-    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Its place in its pool, until it is closed.
+    pub(super) membership: Mutex<Option<Membership>>,
     /// The lock of the one writer; released when the store is closed.
     pub(super) writer_lock: Mutex<Option<WriterLock>>,
 }
 
 impl Engine {
-    /// Starts the workers and the log threads.
-    pub(crate) fn start_threads(&self) -> Result<()> {
-        for (name, task) in [("alluvium-log", LogTask::MakeReady), ("alluvium-sync", LogTask::Finish)] {
-            let background = Arc::clone(&self.background);
-            self.spawn(name, move || background.maintain_log(task))?;
-        }
-        let workers = std::iter::repeat_n(("alluvium-work", WorkerRole::All), self.background.budget.workers);
-        for (name, role) in workers.chain([("alluvium-flush", WorkerRole::Memory)]) {
-            let background = Arc::clone(&self.background);
-            self.spawn(name, move || background.work(role))?;
-        }
-        Ok(())
-    }
-
-    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    /// Lets the threads of a pool do the background work.
+    pub(crate) fn enter(&self, pool: &Arc<WorkerPool>) -> Result<()> {
+        let client: Arc<dyn PoolClient> = self.background.clone();
+        let entered = pool.enter(client, &self.background.scheduler.bell, self.background.budget.workers);
         let failed = |error| Error::io("start a thread for", self.read.storage.path(), error);
-        self.threads.lock().push(thread.map_err(failed)?);
+        *self.membership.lock() = Some(entered.map_err(failed)?);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! | folder | what |
 //! | --- | --- |
+//! | `pool` | threads that run the background work of any number of stores |
 //! | `resources` | memory and threads that several stores share |
 //! | `types` | plain data of the public interface: options, statistics, batches |
 //! | `directory` | the files of a store's directory: their names, locks and owners |
@@ -16,7 +17,7 @@
 //! | `write` | the put path and read-modify-write |
 //! | `transaction` | optimistic transactions |
 //! | `statistics` | gathering statistics and publishing them for other processes |
-//! | `background` | the choice of tasks, the threads, and what they run |
+//! | `background` | the choice of tasks, and what the pool's threads run |
 //! | `open` | opening and closing |
 //! | `tools` | verify and repair |
 //!
@@ -31,6 +32,7 @@ pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;
 pub(crate) mod open;
+pub(crate) mod pool;
 pub(crate) mod read;
 pub(crate) mod resources;
 pub(crate) mod scheduler;

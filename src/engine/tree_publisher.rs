@@ -84,6 +84,7 @@ impl TreePublisher {
         self.check_lock()?;
         let view = &self.read.view;
         let mut edits = self.edits.lock();
+        let is_merge = outcome.is_merge();
         let mut applied = self.disk.apply(outcome, &view.load().disk);
         if applied.is_empty() {
             applied.finish();
@@ -99,6 +100,11 @@ impl TreePublisher {
         });
         // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
         applied.finish();
+        if is_merge {
+            // The space that it frees may be enough for others. *Otherwise,* if this came before the edit: on a disk too
+            // full for an edit, two merges that write nothing were tried in turn for ever, each after the other.
+            self.disk.clear_failures();
+        }
         drop(edits);
         self.read.storage.set_store_bytes(self.read.view.load().disk.bytes());
         self.read.cached_cursors.revoke_idle(view.version());

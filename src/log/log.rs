@@ -6,7 +6,7 @@ use super::log_task::{Due, LogTask};
 use super::poison::{self, Halt};
 use super::recovery::OldSegment;
 use super::segment::Segment;
-use super::settings::{LogIdentity, LogOptions, LogResources, Namer};
+use super::settings::{LogIdentity, LogOptions, LogResources, Namer, Waker};
 use super::shadow::shadows::Shadows;
 use super::sizing::Sizing;
 use crate::format::log_segment::Mark;
@@ -23,6 +23,7 @@ pub struct Log {
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) options: LogOptions,
     pub(super) namer: Namer,
+    pub(super) waker: Waker,
     pub(super) shadows: Shadows,
     pub(super) clock: Arc<dyn Clock>,
     /// See `set_scarce`.
@@ -89,7 +90,7 @@ impl Log {
     /// Starts a log epoch with its first segment. Requires that the `LogRecovered` edit of the earlier epochs is
     /// durable, and that no segment has this epoch.
     pub fn create(resources: LogResources, identity: LogIdentity, options: LogOptions) -> Result<Arc<Self>> {
-        let LogResources { storage, clock, numbers, name_segment } = resources;
+        let LogResources { storage, clock, numbers, name_segment, wake } = resources;
         let LogOptions { segment_bytes, chunk_bytes, .. } = options;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
             let message = format!("log segments of {segment_bytes} bytes in chunks of {chunk_bytes}");
@@ -138,6 +139,7 @@ impl Log {
             next_changed: Condvar::new(),
             work: Condvar::new(),
             namer: Namer(name_segment),
+            waker: Waker(wake),
             shadows,
         });
         log.note_manifest_edit(edit);

@@ -1,4 +1,4 @@
-//! The two kinds of work of the log threads.
+//! The two kinds of background work of the log.
 
 /// A kind of log work. Each kind has its own thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The work of the log threads: making the next segment and its pages ready, sealing retired segments, recycling.
-//! `make_ready` and `finish` each run in a loop with `wait_for_work` on a thread of the store. Any thread may call the
-//! rest.
+//! `make_ready` and `finish` run on a thread of their own each, whenever `LogResources::wake` asks for it. Any thread may
+//! call the rest.
 //!
 //! There are two threads, so that work that writers wait for is never queued behind the sync of a whole segment. With
 //! one thread, a sync of 80 ms on a busy disk delayed a put by 80 ms.
@@ -30,6 +30,7 @@ use super::writer::LogWriter;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
+#[cfg(test)]
 use std::time::Duration;
 
 /// Free files that are taken over from earlier log epochs.
@@ -124,10 +125,12 @@ impl Log {
     pub(super) fn wake(&self, state: &mut MutexGuard<'_, State>, task: LogTask) {
         if !std::mem::replace(state.due.of(task), true) {
             self.work.notify_all();
+            (self.waker.0)(task);
         }
     }
 
     /// Waits until there is work of this kind, or until the time has passed. Returns whether there is work.
+    #[cfg(test)]
     pub fn wait_for_work(&self, task: LogTask, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if !*state.due.of(task) {

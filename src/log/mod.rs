@@ -46,7 +46,7 @@ pub use log::Log;
 pub use log_task::LogTask;
 pub use poison::read_poison;
 pub use recovery::{Access, LogContents, Recovered, RecoveryInput, recover};
-pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment};
+pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment, WakeLog};
 pub use writer::LogWriter;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a log needs when it starts: sizes, identity, and how it names its segments in the manifest.
 
+use super::log_task::LogTask;
 use crate::io::{Clock, Life, Storage};
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, FileNumber, FileNumbers, Result, SequenceNumber};
@@ -30,6 +31,8 @@ pub struct LogResources {
     pub numbers: Arc<FileNumbers>,
     /// Names segments in the manifest.
     pub name_segment: NameSegment,
+    /// Called when a kind of log work becomes due.
+    pub wake: WakeLog,
 }
 
 /// What all segments of one opening of the store have in common.
@@ -48,6 +51,19 @@ pub struct LogIdentity {
 /// Records a new segment, and the number through which the log is synced, durably in the manifest, before any record is
 /// written to the segment. Returns the edit's number. Called without any of the log's locks except `making`.
 pub type NameSegment = Box<dyn Fn(FileNumber, SequenceNumber) -> Result<u64> + Send + Sync>;
+
+/// Lets a thread do a kind of log work. Called under the log's state lock by writers, so it must neither wait nor take a
+/// lock of the log.
+pub type WakeLog = Box<dyn Fn(LogTask) + Send + Sync>;
+
+/// `WakeLog` with a `Debug` implementation.
+pub(super) struct Waker(pub(super) WakeLog);
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waker")
+    }
+}
 
 /// `NameSegment` with a `Debug` implementation.
 pub(super) struct Namer(pub(super) NameSegment);

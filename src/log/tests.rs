@@ -394,7 +394,8 @@ fn invalid_options_are_rejected() {
         let identity = LogIdentity { database: DatabaseId(1), epoch: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
         let name_segment = Box::new(|_, _| Ok(0));
-        let resources = LogResources { clock: storage.clock(), storage, numbers: Arc::default(), name_segment };
+        let (numbers, wake) = (Arc::default(), Box::new(|_| ()));
+        let resources = LogResources { clock: storage.clock(), storage, numbers, name_segment, wake };
         let log = Log::create(resources, identity, options);
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }

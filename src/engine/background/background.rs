@@ -1,5 +1,6 @@
 //! The background work of a store: what all of its tasks use. The files beside this one choose, run and wait for them.
 
+use super::upkeep::Upkeep;
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::arbiter::MemoryArbiter;
@@ -15,7 +16,8 @@ use crate::engine::statistics::gather::Statistics;
 use crate::engine::statistics::live_stats::Publisher;
 use crate::engine::tree_publisher::TreePublisher;
 use crate::engine::write::throttle::Throttle;
-use crate::util::sync::Arc;
+use crate::util::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// See the module.
 pub(crate) struct Background {
@@ -34,5 +36,8 @@ pub(crate) struct Background {
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) quiet: Quiet,
+    pub(crate) upkeep: Mutex<Upkeep>,
+    /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.
+    pub(crate) segment_retry: Mutex<Duration>,
     pub(crate) budget: Budget,
 }

@@ -5,6 +5,11 @@ use super::background::Background;
 use crate::engine::directory::locks;
 use crate::util::{Error, Result};
 
+/// A quiet store keeps this much log, and this part of its tree's size besides.
+const LOG_BYTES_FREE: u64 = 512 << 10;
+/// See `LOG_BYTES_FREE`.
+const LOG_PART: u64 = 40;
+
 impl Background {
     /// Makes the log small if it is time to. Returns whether it did something.
     pub(super) fn rest_log_when_quiet(&self) -> bool {
@@ -26,7 +31,19 @@ impl Background {
 
     fn rest_log(&self) -> Result<bool> {
         let has_rested = self.log.log.rest(&self.read.sequencer)?;
+        if self.has_much_log()
+            && !self.health.is_full()
+            && let Some(switching) = self.generations.try_lock()
+            && !self.read.view.load().newest().memtable.is_empty()
+        {
+            self.generations.switch(&switching)?;
+        }
         Ok(self.trim_log()? || has_rested)
+    }
+
+    /// Whether the log takes so much space beside the tree that a quiet or closing store should incorporate memory.
+    pub(crate) fn has_much_log(&self) -> bool {
+        self.log.log.bytes() > LOG_BYTES_FREE + self.read.view.load().disk.bytes() / LOG_PART
     }
 
     /// Removes the segments of which nothing is needed, and spare files. Returns whether there were any.

@@ -1,4 +1,4 @@
-//! Background work: the choice of what to do next, the threads that do it, and waiting for it.
+//! Background work: the choice of what to do next, what a pool's threads do for a store, and waiting for it.
 
 #[allow(clippy::module_inception)]
 pub(crate) mod background;
@@ -6,7 +6,9 @@ pub(crate) mod compaction;
 pub(crate) mod idle;
 pub(crate) mod incorporation;
 pub(crate) mod log_rest;
-pub(crate) mod log_threads;
+pub(crate) mod log_work;
+mod pool_client;
 pub(crate) mod priorities;
 pub(crate) mod task_control;
+pub(crate) mod upkeep;
 pub(crate) mod workers;

@@ -2,6 +2,7 @@
 //! of the task.
 
 use crate::disk::Progress;
+use crate::engine::pool;
 use crate::engine::scheduler::rate_limit::{Class, RateLimit};
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::{Driver, Scheduler};
@@ -65,7 +66,8 @@ impl Progress for TaskControl<'_> {
             if !self.rate_limit.must_wait(end, now) {
                 return true;
             }
-            clock.sleep(end.saturating_sub(now).min(BETWEEN_CHECKS));
+            // Other stores need not wait for this one's limit.
+            pool::while_waiting(|| clock.sleep(end.saturating_sub(now).min(BETWEEN_CHECKS)));
             now = clock.now();
         }
     }

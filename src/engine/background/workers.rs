@@ -1,15 +1,16 @@
-//! The workers: threads that run background tasks one after another.
+//! Running the scheduler's tasks: what the pool's threads do in the lanes `Work` and `Memory`.
 //!
 //! `priorities` chooses the task, `tree_publisher` makes its result part of the store.
 //!
-//! Besides the workers that take every task, one takes only those that free memory. *Otherwise:* while every worker is
-//! in a long merge, no full Memtable is incorporated, and writers wait for a quarter of a second.
+//! The lane `Memory` takes only tasks that free memory, while every thread of `Work` is busy. *Otherwise:* while every
+//! thread is in a long merge, no full Memtable is incorporated, and writers wait for a quarter of a second.
 
 use super::background::Background;
 use super::priorities;
 use super::task_control::TaskControl;
 use crate::disk::{FailureCause, Job, Load};
 use crate::engine::memory::version_cleanup;
+use crate::engine::pool::Next;
 use crate::engine::scheduler::rate_limit::Class;
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::task::{Task, TaskKind, WorkerRole};
@@ -18,44 +19,52 @@ use crate::engine::space::full_disk::{SPACE_CHECK, SpaceNeed};
 use crate::engine::types::stats::BackgroundKind;
 use crate::util::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
-
-/// How long an idle worker waits before it checks again by itself. It only bounds what a missing wake-up would cost.
-const IDLE_WAIT: Duration = Duration::from_secs(1);
 
 impl Background {
-    /// Runs tasks until the store closes. The thread of a worker.
-    pub(crate) fn work(&self, role: WorkerRole) {
-        loop {
-            let next = catch_unwind(AssertUnwindSafe(|| self.next_task(role)));
-            let task = match next.map_err(|panic| panic_error(&*panic)) {
-                Ok(Some(task)) => task,
-                Ok(None) => return,
-                Err(error) => return self.log.poison(&error),
-            };
-            let kind = task.kind();
-            let done = catch_unwind(AssertUnwindSafe(|| self.perform(task)));
-            self.finish_task(kind, done.unwrap_or_else(|panic| Err(panic_error(&*panic))));
-        }
+    /// Runs the most urgent task for a role.
+    pub(super) fn work(&self, role: WorkerRole) -> Next {
+        let next = catch_unwind(AssertUnwindSafe(|| self.next_task(role)));
+        let task = match next.map_err(|panic| panic_error(&*panic)) {
+            Ok(Ok(task)) => task,
+            Ok(Err(next)) => return next,
+            Err(error) => {
+                self.log.poison(&error);
+                return Next::WhenWoken;
+            }
+        };
+        // There may be something for another thread.
+        self.scheduler.ask_for_workers();
+        let kind = task.kind();
+        let done = catch_unwind(AssertUnwindSafe(|| self.perform(task)));
+        self.finish_task(kind, done.unwrap_or_else(|panic| Err(panic_error(&*panic))));
+        Next::Again
     }
 
-    fn next_task(&self, role: WorkerRole) -> Option<Task> {
+    /// The most urgent task, or when to look again.
+    fn next_task(&self, role: WorkerRole) -> std::result::Result<Task, Next> {
         let mut state = self.scheduler.state.lock();
-        loop {
-            if state.stopped {
-                return None;
-            }
-            // The workers that wait in paused merges cannot do anything else. *Otherwise:* with one worker, in a merge
-            // when a pause began, the ballast was not grown until the end of the pause, and a caller that waited for
-            // idleness waited for that.
-            let role = if self.scheduler.is_paused() { WorkerRole::All } else { role };
-            if let Some(task) = self.begin_next(&mut state, role) {
-                return Some(task);
-            }
-            // Space on the disk comes back without a wake-up.
-            let patience = if self.health.is_full() { SPACE_CHECK } else { IDLE_WAIT };
-            self.scheduler.wait_for_work(&mut state, patience);
+        if state.stopped {
+            return Err(Next::WhenWoken);
         }
+        // The threads that wait in paused merges cannot do anything else. *Otherwise:* with one worker, in a merge when
+        // a pause began, the ballast was not grown until the end of the pause, and a caller that waited for idleness
+        // waited for that.
+        let role = if self.scheduler.is_paused() { WorkerRole::All } else { role };
+        self.begin_next(&mut state, role).ok_or_else(|| self.look_again(&state))
+    }
+
+    /// When something becomes due by itself.
+    fn look_again(&self, state: &SchedulerState) -> Next {
+        let now = self.scheduler.clock.now();
+        if self.health.check().is_err() {
+            return Next::WhenWoken;
+        }
+        // Space on the disk comes back without a wake-up.
+        let for_space = (self.health.is_full() || self.disk.is_backed_off()).then_some(now + SPACE_CHECK);
+        let removal = state.no_removal_until.filter(|until| *until > now && self.obsolete_files.are_any());
+        let cleanup = version_cleanup::is_postponed_until(&self.read, state.last_cleanup, now);
+        let due = for_space.into_iter().chain(removal).chain(cleanup).min();
+        due.map_or(Next::WhenWoken, |due| Next::After(due.saturating_sub(now)))
     }
 
     fn begin_next(&self, state: &mut SchedulerState, role: WorkerRole) -> Option<Task> {

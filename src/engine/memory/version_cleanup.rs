@@ -20,6 +20,12 @@ pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Optio
     is_due.then(|| LastCleanup { released, next: now + INTERVAL })
 }
 
+/// When a cleanup is due that is not due yet only because of the last one.
+pub(crate) fn is_postponed_until(read: &ReadPath, last: LastCleanup, now: Duration) -> Option<Duration> {
+    let is_needed = read.snapshots.released() != last.released && read.view.load().newest().memtable.has_retained();
+    (is_needed && now < last.next).then_some(last.next)
+}
+
 /// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be
 /// incorporated as a whole.)
 pub(crate) fn run(read: &ReadPath) {

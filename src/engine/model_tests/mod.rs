@@ -19,7 +19,7 @@ const STACK_BYTES: usize = 512 << 10;
 /// Depths for PCT: the number of priority changes plus one. Small depths find most bugs, with the greatest probability.
 const DEPTHS: [usize; 2] = [3, 5];
 
-type Thread<'a> = Box<dyn FnOnce() + Send + 'a>;
+pub(crate) type Thread<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -27,7 +27,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 /// Runs a test in as many interleavings as `ALLUVIUM_SCHEDULES` says: half of them random, half with priorities that
 /// change a few times (PCT).
-fn check(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn check(test: impl Fn() + Send + Sync + 'static) {
     let schedules = setting("ALLUVIUM_SCHEDULES", 400) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);
     let mut config = Config::new();
@@ -45,7 +45,7 @@ fn check(test: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Runs threads concurrently and waits until all have ended.
-fn together(threads: Vec<Thread<'_>>) {
+pub(crate) fn together(threads: Vec<Thread<'_>>) {
     shuttle::thread::scope(|scope| {
         for thread in threads {
             scope.spawn(thread);

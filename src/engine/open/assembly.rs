@@ -91,6 +91,8 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         statistics,
         live_stats: Publisher::default(),
         quiet: Quiet::default(),
+        upkeep: Mutex::default(),
+        segment_retry: Mutex::default(),
         budget: config.budget,
     });
     let runner: Arc<dyn RunNext> = background.clone();
@@ -101,7 +103,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         background,
         health,
         numbers,
-        threads: Mutex::default(),
+        membership: Mutex::default(),
         writer_lock: Mutex::new(Some(writer_lock)),
     })
 }

@@ -8,10 +8,9 @@ impl Engine {
     /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if let Err(forked) = self.read.check_process() {
-            // This is the store of the parent process: its threads are not here, its log is not mapped, and its locks
+            // This is the store of the parent process: the threads of its pool are not here, its log is not mapped, and its locks
             // may be held for ever. Nothing of it may be touched, not even to free it.
             std::mem::forget(Arc::clone(self));
-            std::mem::take(&mut *self.threads.lock()).into_iter().for_each(drop);
             return Err(forked);
         }
         if self.read.closed.load(Ordering::Acquire) {
@@ -25,12 +24,10 @@ impl Engine {
         let result = self.make_durable();
         self.read.closed.store(true, Ordering::Release);
         background.scheduler.stop();
-        // Wakes the log threads, too.
         let result = result.and(self.close_log());
-        for thread in self.threads.lock().drain(..) {
-            // A panic in a thread was already turned into a poisoned store.
-            let _ = thread.join();
-        }
+        // Waits for its running tasks.
+        let membership = self.membership.lock().take();
+        drop(membership);
         let result = result.and_then(|()| self.note_log_end());
         self.release();
         result
@@ -41,6 +38,10 @@ impl Engine {
         self.health.check()?;
         let background = &self.background;
         let incorporated = if self.write.has_unlogged() { background.generations.incorporate_all() } else { Ok(()) };
+        if background.has_much_log() && !self.health.is_full() {
+            // Only to save space: what was logged is safe without it.
+            let _ = background.generations.incorporate_all();
+        }
         // Also if that failed: what was logged need not suffer for what was not.
         incorporated.and(background.log.sync_through(self.read.sequencer.last()))
     }
@@ -59,7 +60,7 @@ impl Engine {
         if self.health.check().is_ok() { self.background.trim_log().map(drop) } else { Ok(()) }
     }
 
-    /// The rest of closing, when no thread runs any more.
+    /// The rest of closing, when no task runs any more.
     fn release(&self) {
         let read = &self.read;
         self.write.threads.clear();

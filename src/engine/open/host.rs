@@ -1,6 +1,8 @@
 //! What a store is given when it is opened.
 
 use crate::engine::memory::arbiter::MemoryArbiter;
+use crate::engine::pool::{self, WorkerPool};
+use crate::engine::resources::resources::Resources;
 use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::state::budget::StoreConfig;
 use crate::engine::types::options::Options;
@@ -14,14 +16,24 @@ pub(crate) struct Host {
     pub(crate) config: StoreConfig,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) arbiter: Arc<MemoryArbiter>,
+    /// Runs the background work. With `Driver::Deterministic` it is not used.
+    pub(crate) pool: Arc<WorkerPool>,
     /// Folds merge operands. If `None`, a read that finds operands is an error.
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Host {
-    /// A scheduler and a memory arbiter for one store.
+    /// A scheduler and a memory arbiter for one store. The pool is that of the process, unless the options or
+    /// their resources name a number of threads.
     pub(crate) fn new(options: Options, config: StoreConfig, driver: Driver, clock: Arc<dyn Clock>) -> Self {
         let arbiter = MemoryArbiter::new(&options, &config, Arc::clone(&clock));
-        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
+        let shares = driver == Driver::Threads && options.background_threads.is_none();
+        let named = options.resources.as_ref().filter(|_| shares).and_then(Resources::pool);
+        let pool = match named {
+            Some(pool) => pool,
+            None if shares => pool::of_process(config.budget.workers),
+            None => WorkerPool::new(config.budget.workers),
+        };
+        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, pool, merge_operator: None }
     }
 }

@@ -9,7 +9,8 @@ use crate::engine::directory::store_files::{self, Found, StoreFile};
 use crate::engine::directory::{leveldb_guard, locks, owners, repair_mark};
 use crate::engine::durable_log::OpenedLog;
 use crate::engine::engine::Engine;
-use crate::engine::scheduler::Driver;
+use crate::engine::pool::Lane;
+use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::space::ballast;
 use crate::engine::state::budget::StoreConfig;
 use crate::engine::state::generation::Generation;
@@ -20,13 +21,13 @@ use crate::engine::tree_publisher::Edits;
 use crate::engine::types::options::COMPARATOR;
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::io::Storage;
-use crate::log::{Access, Log, LogContents, LogIdentity, LogOptions, LogResources};
+use crate::log::{Access, Log, LogContents, LogIdentity, LogOptions, LogResources, LogTask, WakeLog};
 use crate::manifest::{Manifest, ManifestState};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use std::collections::HashSet;
 
-/// Opens or creates a store. The caller starts the threads, if there are any, and then calls `Background::refill` with
+/// Opens or creates a store. The caller takes the store into its pool, if it has one, and then calls `Background::refill` with
 /// the contents of the log.
 pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine>, LogContents)> {
     let full = match open_with(&storage, host, LogSpace::Enough) {
@@ -128,6 +129,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         clock: Arc::clone(clock),
         numbers: Arc::clone(&numbers),
         name_segment,
+        wake: wake_log(scheduler),
     };
     let log = Log::create(resources, identity, log_options)?;
     log.adopt(recovered.segments);
@@ -151,6 +153,17 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         writer_lock: locks.writer,
     };
     Ok((assemble(host, opened), recovered.contents))
+}
+
+/// Wakes the pool for log work.
+fn wake_log(scheduler: &Arc<Scheduler>) -> WakeLog {
+    let scheduler = Arc::clone(scheduler);
+    Box::new(move |task| {
+        scheduler.wake_log(match task {
+            LogTask::MakeReady => Lane::MakeReady,
+            LogTask::Finish => Lane::Finish,
+        });
+    })
 }
 
 fn log_options(host: &Host, space: LogSpace) -> LogOptions {

@@ -2,6 +2,7 @@
 
 use super::machine_memory;
 use super::shared_memory::{MemorySizes, SharedMemory};
+use crate::engine::pool::WorkerPool;
 use crate::util::fork::ForkCount;
 use crate::util::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use crate::util::{Error, Result};
@@ -51,6 +52,7 @@ pub(super) struct Inner {
     threads: Option<usize>,
     process: ForkCount,
     shared: OnceLock<Arc<SharedMemory>>,
+    pool: OnceLock<Arc<WorkerPool>>,
     /// When to look next whether the limit has changed, on the clock of any store.
     check_at: Mutex<Option<Duration>>,
 }
@@ -113,6 +115,7 @@ impl Resources {
             threads,
             process: ForkCount::current(),
             shared: OnceLock::new(),
+            pool: OnceLock::new(),
             check_at: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -126,6 +129,12 @@ impl Resources {
     /// The threads that merge in the background; `None` if they are derived from the number of cores.
     pub fn threads(&self) -> Option<usize> {
         self.inner.threads
+    }
+
+    /// The threads of all stores together, if a number is named.
+    pub(crate) fn pool(&self) -> Option<Arc<WorkerPool>> {
+        let threads = self.inner.threads?;
+        Some(Arc::clone(self.inner.pool.get_or_init(|| WorkerPool::new(threads))))
     }
 
     /// An error in a forked child, where other threads of the parent may have left locks of the resources locked.

@@ -3,7 +3,7 @@
 /// Which threads run the background work of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// The store's own threads.
+    /// The threads of a pool.
     Threads,
     /// The calling threads: a call that would wait for background work runs it. No thread is started, and all timers
     /// use the simulated clock of the storage, so the store is a pure function of its calls (`DeterministicDb`).

@@ -108,23 +108,40 @@ impl RunningTask {
 
 /// All running tasks.
 #[derive(Debug, Default)]
-pub(crate) struct RunningTasks(Mutex<Vec<Arc<RunningTask>>>);
+pub(crate) struct RunningTasks {
+    tasks: Mutex<Vec<Arc<RunningTask>>>,
+    /// How many have begun; a relaxed statistic.
+    begun: AtomicU64,
+}
 
 impl RunningTasks {
     /// Lists a task until the guard is dropped, also by a panic.
     pub(crate) fn begin(&self, task: RunningTask) -> Listed<'_> {
         let task = Arc::new(task);
-        self.0.lock().push(Arc::clone(&task));
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.tasks.lock().push(Arc::clone(&task));
         Listed { tasks: self, task }
     }
 
     pub(crate) fn describe(&self, now: Duration) -> Vec<BackgroundTask> {
-        self.0.lock().iter().map(|task| task.describe(now)).collect()
+        self.tasks.lock().iter().map(|task| task.describe(now)).collect()
+    }
+
+    /// How many tasks have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// A number that changes when a task begins, and as long as tasks read entries or write.
+    pub(crate) fn progress(&self) -> u64 {
+        let amount = |task: &Arc<RunningTask>| task.entries.load(Ordering::Relaxed).wrapping_add(task.written());
+        let amounts = self.tasks.lock().iter().map(amount).fold(0, u64::wrapping_add);
+        amounts.wrapping_add(self.begun() << 48)
     }
 
     /// Bytes of input that the tasks of a request have read.
     pub(crate) fn bytes_done_for(&self, request: &Arc<CompactionRequest>) -> u64 {
-        let tasks = self.0.lock();
+        let tasks = self.tasks.lock();
         let own = tasks.iter().filter(|task| task.request.as_ref().is_some_and(|own| Arc::ptr_eq(own, request)));
         own.map(|task| task.bytes_done()).sum()
     }
@@ -144,6 +161,6 @@ impl Listed<'_> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.tasks.0.lock().retain(|other| !Arc::ptr_eq(other, &self.task));
+        self.tasks.tasks.lock().retain(|other| !Arc::ptr_eq(other, &self.task));
     }
 }

@@ -5,13 +5,14 @@
 //! Invariants:
 //! 1. `state` is locked for moments only: never over I/O, a latch or a wait for another lock than those of the choice
 //!    of a task.
-//! 2. A thread that changes an input of the choice calls `wake_workers`, which takes the lock, so a worker between its
-//!    choice and its wait does not miss it. A timeout bounds what a missing call would cost.
+//! 2. A thread that changes an input of the choice calls `wake_workers`: the pool then lets a thread choose again, after
+//!    the change. It also takes the lock, so a task that waits in the middle of its work does not miss it.
 
 use super::compaction_request::CompactionRequest;
 use super::driver::{Driver, RunNext};
 use super::running_tasks::RunningTasks;
 use super::task::{Task, TaskKind};
+use crate::engine::pool::{self, Bell, Lane, Lanes};
 use crate::io::Clock;
 use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, OnceLock, Ordering};
 use crate::util::{Error, Result, SequenceNumber};
@@ -29,8 +30,10 @@ pub(crate) struct Scheduler {
     pub(crate) clock: Arc<dyn Clock>,
     /// What runs a piece of background work in the calling thread; set once, with `Driver::Deterministic`.
     runner: OnceLock<Weak<dyn RunNext>>,
+    /// Wakes the pool.
+    pub(crate) bell: Arc<Bell>,
     pub(crate) state: Mutex<SchedulerState>,
-    /// There may be something to do.
+    /// There may be something to do for a task that waits.
     wake: Condvar,
     /// A task has ended.
     progress: Condvar,
@@ -101,6 +104,7 @@ impl Scheduler {
             driver,
             clock,
             runner: OnceLock::new(),
+            bell: Arc::default(),
             state: Mutex::default(),
             wake: Condvar::new(),
             progress: Condvar::new(),
@@ -126,15 +130,32 @@ impl Scheduler {
         runner.is_some_and(|runner| runner.run_next())
     }
 
-    /// Lets idle workers choose again.
+    /// Lets the pool choose again.
     pub(crate) fn wake_workers(&self) {
-        let _state = self.state.lock();
+        drop(self.state.lock());
         self.wake.notify_all();
+        self.ask_for_workers();
     }
 
-    /// Lets every waiting thread check again.
+    /// The same, when no task that waits is concerned. Under any lock.
+    pub(crate) fn ask_for_workers(&self) {
+        if self.driver == Driver::Threads {
+            self.bell.wake(Lanes::TASKS);
+        }
+    }
+
+    /// Lets the pool do log work. Under any lock.
+    pub(crate) fn wake_log(&self, lane: Lane) {
+        if self.driver == Driver::Threads {
+            self.bell.wake(lane);
+        }
+    }
+
+    /// Lets every waiting thread check again, after a failure.
     pub(crate) fn wake_all(&self) {
         self.wake_workers();
+        // It publishes the failure.
+        self.wake_log(Lane::Finish);
         self.memory_freed.notify_all();
     }
 
@@ -148,11 +169,6 @@ impl Scheduler {
     /// Notes that memory was freed, or that waiting for it has become useless.
     pub(crate) fn note_memory_freed(&self) {
         self.memory_freed.notify_all();
-    }
-
-    /// A worker waits for something to do, but not longer than `patience`.
-    pub(crate) fn wait_for_work(&self, state: &mut MutexGuard<'_, SchedulerState>, patience: Duration) {
-        self.wake.wait_for(state, patience);
     }
 
     /// A writer that holds the lock `switching` waits until a generation was incorporated, or for a moment.
@@ -187,14 +203,20 @@ impl Scheduler {
     /// Waits until no generation that is being incorporated is older than the one with this last number. An error if
     /// the store closes.
     pub(crate) fn wait_for_turn(&self, end: SequenceNumber) -> Result<()> {
-        let mut state = self.state.lock();
-        while state.incorporating.first() != Some(&end) {
-            if state.stopped {
-                return Err(Error::Closed);
-            }
-            self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+        let has_turn = |state: &SchedulerState| state.incorporating.first() == Some(&end);
+        if has_turn(&self.state.lock()) {
+            return Ok(());
         }
-        Ok(())
+        pool::while_waiting(|| {
+            let mut state = self.state.lock();
+            while !has_turn(&state) {
+                if state.stopped {
+                    return Err(Error::Closed);
+                }
+                self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+            }
+            Ok(())
+        })
     }
 
     /// Waits until a task has ended, but not longer than `patience`. Returns false with `Driver::Deterministic` if
@@ -237,19 +259,21 @@ impl Scheduler {
 
     /// Waits for a change while `state` is locked: wakes the workers, then waits until one of them has ended a task.
     pub(crate) fn wait_for_workers(&self, state: &mut MutexGuard<'_, SchedulerState>) {
-        self.wake.notify_all();
+        self.ask_for_workers();
         self.progress.wait_for(state, BETWEEN_CHECKS);
     }
 
     /// A worker that found no space wakes the threads that wait for it, and waits.
     pub(crate) fn wait_for_space(&self, patience: Duration) {
         if self.driver == Driver::Threads {
-            let mut state = self.state.lock();
-            self.progress.notify_all();
-            self.memory_freed.notify_all();
-            if !state.stopped {
-                self.wake.wait_for(&mut state, patience);
-            }
+            pool::while_waiting(|| {
+                let mut state = self.state.lock();
+                self.progress.notify_all();
+                self.memory_freed.notify_all();
+                if !state.stopped {
+                    self.wake.wait_for(&mut state, patience);
+                }
+            });
         }
     }
 
@@ -273,20 +297,23 @@ impl Scheduler {
     }
 
     pub(super) fn end_pause(&self) {
-        let _state = self.state.lock();
+        let state = self.state.lock();
         self.pauses.fetch_sub(1, Ordering::Relaxed);
-        self.wake.notify_all();
+        drop(state);
+        self.wake_workers();
     }
 
     /// The thread of a job waits for the end of the pause.
     pub(crate) fn park(&self, is_cancelled: impl Fn() -> bool) {
-        let mut state = self.state.lock();
-        state.parked += 1;
-        self.progress.notify_all();
-        while self.is_paused() && !is_cancelled() {
-            self.wake.wait_for(&mut state, BETWEEN_CHECKS);
-        }
-        state.parked -= 1;
+        pool::while_waiting(|| {
+            let mut state = self.state.lock();
+            state.parked += 1;
+            self.progress.notify_all();
+            while self.is_paused() && !is_cancelled() {
+                self.wake.wait_for(&mut state, BETWEEN_CHECKS);
+            }
+            state.parked -= 1;
+        });
     }
 
     /// Postpones the removal of obsolete files.
@@ -294,7 +321,7 @@ impl Scheduler {
         self.state.lock().no_removal_until = Some(until);
     }
 
-    /// Ends the workers.
+    /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.cancel.store(true, Ordering::Release);
         self.state.lock().stopped = true;

@@ -152,6 +152,7 @@ impl Space {
         }
         self.log.set_scarce(true);
         self.health.enter_full(error);
+        self.scheduler.ask_for_workers();
     }
 
     /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.

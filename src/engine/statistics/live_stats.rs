@@ -1,5 +1,5 @@
-//! Statistics for other processes: the writer's log thread that syncs also writes the statistics to the file `STATS`,
-//! about once a second. Other processes read them there without opening the store.
+//! Statistics for other processes: the background work that syncs also writes the statistics to the file `STATS`,
+//! about once a second while the store is in use. Other processes read them there without opening the store.
 //!
 //! Invariants:
 //! 1. Nothing depends on the file. If it cannot be written, removed or parsed, that is never an error of the store.
@@ -27,7 +27,7 @@ const TIME_FRACTION: u32 = 100;
 const READINGS_MAX: u32 = 20;
 const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 
-/// Writes the file. Any thread may call it; a log thread does.
+/// Writes the file. Any thread may call it; the pool's threads do.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher(Mutex<Published>);
 

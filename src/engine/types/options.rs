@@ -51,8 +51,10 @@ pub struct Options {
     pub compression: Compression,
     /// Whether to create the store if it does not exist.
     pub create_if_missing: bool,
-    /// Number of threads that merge in the background, at most 64. `None` derives it from the number of cores. Three
-    /// more threads incorporate full Memtables and maintain the log.
+    /// `None`: the store shares the background threads of all such stores of the process. As many of them merge as there
+    /// are cores, at least two and at most eight, and no store holds more than half of those while others have work.
+    /// `Some(n)`: the store has threads of its own, of which n merge, at most 64. In both cases a few more incorporate
+    /// full Memtables and maintain the log. Threads are started when they are needed.
     pub background_threads: Option<usize>,
     /// Greatest age of a snapshot, including those of iterators and transactions. Reads at an older snapshot fail with
     /// `Error::SnapshotExpired`, and versions that only it needs are dropped. `None`: snapshots do not expire;

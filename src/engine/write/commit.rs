@@ -183,6 +183,7 @@ impl Committer {
             drop(guard);
             std::mem::forget(unplaced);
             read.sequencer.leave(&thread.slot);
+            self.durable_log.note_write();
             prepared.note_retained(generation);
             // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {

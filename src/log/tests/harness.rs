@@ -131,7 +131,8 @@ impl Opened {
             storage.remove(name)?;
         }
         let clock = storage.clock();
-        let resources = LogResources { storage, clock, numbers, name_segment: Box::new(|_, _| Ok(0)) };
+        let (name_segment, wake) = (Box::new(|_, _| Ok(0)), Box::new(|_| ()));
+        let resources = LogResources { storage, clock, numbers, name_segment, wake };
         let log = Log::create(resources, identity, options)?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })

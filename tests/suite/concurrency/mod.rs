@@ -7,3 +7,4 @@ mod metamorphic;
 pub mod openers;
 mod races;
 mod serializability;
+pub mod shared_threads;

@@ -1,7 +1,7 @@
 //! Promise 9 of `docs/guarantees.md`: one writer, and read-only openers during its writes, on a read-only file system,
 //! and in a forked child.
 
-mod hooked;
+pub mod hooked;
 mod lock_file;
 
 use crate::support::child;

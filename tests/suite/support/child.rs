@@ -29,6 +29,8 @@ pub fn name(role: &str) -> (&'static str, &str) {
 fn entry_point() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
         "address space" => crate::api::resources::address_space(),
+        "fork" => crate::concurrency::shared_threads::forking_child(),
+        "idle stores" => crate::concurrency::shared_threads::idle_child(),
         "kill" => crate::crash::kill::child(),
         "kinds of work" => crate::disk_full::bounds::kinds_of_work(),
         "load" => crate::disk_full::bounds::child(),

@@ -21,6 +21,13 @@ pub struct Outcome {
     pub claim: Option<Arc<ClaimGuard>>,
 }
 
+impl Outcome {
+    /// Whether it is a merge.
+    pub fn is_merge(&self) -> bool {
+        matches!(self.change, Change::Merge { .. })
+    }
+}
+
 /// The change of the tree.
 #[derive(Debug)]
 pub enum Change {

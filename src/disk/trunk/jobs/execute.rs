@@ -87,8 +87,6 @@ impl Executor<'_> {
         self.count(&merged, is_bottom);
         let garbage = node.active.entries.saturating_sub(merged.entries());
         let measured = if is_whole { OverwriteRatio::measured(newer_data::newer(node).entries, garbage) } else { None };
-        // The space that it frees may be enough for others.
-        self.history.failures.clear();
         self.history.backoff.forget(node.id);
         Ok(Change::Merge { range: NodeRange::of(node), bundles, merged, measured })
     }

@@ -6,6 +6,7 @@ use crate::disk::runs::load::Load;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::TrunkOptions;
 use crate::merge::Retention;
+use crate::util::sync::AtomicBool;
 
 /// A tree of many leaves in which the lowest `deleted` thousandths of the keys are deleted.
 fn rig(options: TrunkOptions, deleted: u64) -> Rig {
@@ -110,6 +111,27 @@ fn work_ends_when_nothing_fits() {
     // Once there is space, work continues.
     rig.trunk.clear_failures();
     assert!(rig.trunk.pick_to_free_space(&rig.tree).is_some());
+}
+
+/// Regression: on a disk too full for an edit of the manifest, merges that wrote little succeeded, and their edits failed.
+/// Each merge forgot the failures of all others, so they were tried in turn for ever, and a flush never returned.
+#[test]
+fn work_ends_when_no_edit_fits() {
+    let mut rig = rig(small_options(16 << 10), 500);
+    let (mut merges, mut steps) = (0, 0);
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
+        if job.to_string().starts_with("merge") {
+            merges += 1;
+            let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+            drop(outcome);
+            rig.trunk.note_failed_on_full_disk(&job);
+        } else {
+            rig.finish(&job);
+        }
+        steps += 1;
+        assert!(steps < 2000, "work does not end");
+    }
+    assert!(merges > 1);
 }
 
 /// Regression: a program that opened a full store for one delete after the other left a branch file of one tombstone

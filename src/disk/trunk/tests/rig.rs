@@ -195,8 +195,13 @@ impl Rig {
     }
 
     pub fn apply(&mut self, outcome: Outcome) {
+        let is_merge = outcome.is_merge();
         let applied = self.trunk.apply(outcome, &self.tree);
         self.publish(applied);
+        if is_merge {
+            // As the publisher of a store.
+            self.trunk.clear_failures();
+        }
     }
 
     fn publish(&mut self, applied: Applied) {

@@ -6,6 +6,7 @@ use crate::engine::types::options::Options;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::util::sync::Arc;
+use std::time::Duration;
 
 /// A store with two full generations, of which the newer deletes a key that the older puts, and the tasks that
 /// incorporate them.

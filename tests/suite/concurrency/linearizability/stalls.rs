@@ -5,7 +5,10 @@
 
 use crate::support::Random;
 use std::cell::Cell;
-use std::sync::Once;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
 
 /// The largest number of stalls of one thread in one run, in case something goes wrong.
 const STALLS_MAX: u32 = 30;
@@ -28,6 +31,9 @@ thread_local! {
 /// The time between two stalls of a background thread; much longer than a stall, so that the thread makes progress.
 const BACKGROUND_NS: u64 = 500_000;
 
+/// How often new background threads are looked for.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
 /// The stalls of one thread.
 pub struct Stalls {
     timer: libc::timer_t,
@@ -42,13 +48,44 @@ pub fn background_threads() -> Vec<libc::pid_t> {
     std::fs::read_dir("/proc/self/task").map_or(Vec::new(), |tasks| tasks.flatten().filter_map(named).collect())
 }
 
-/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a
-/// store, its threads are stalled, too, which does no harm; if it has just closed one, they have ended.
-pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
-    let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
-    let stalls: Vec<Stalls> = own.filter_map(Stalls::of_thread).collect();
-    stalls.iter().for_each(|stalls| set(stalls.timer, 1, BACKGROUND_NS));
-    stalls
+/// Stalls the background threads that are not among the `others`, until dropped. They are started when they are needed,
+/// so a thread looks for new ones. If another test opens a store meanwhile, its threads are stalled, too, which does no
+/// harm.
+pub fn of_background(others: Vec<libc::pid_t>) -> Background {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let watch = move || {
+        let mut stalled: HashMap<libc::pid_t, Stalls> = HashMap::new();
+        while !stopped.load(Ordering::Relaxed) {
+            let threads = background_threads();
+            stalled.retain(|thread, _| threads.contains(thread));
+            for thread in threads {
+                if !others.contains(&thread) && !stalled.contains_key(&thread) {
+                    let Some(stalls) = Stalls::of_thread(thread) else { continue };
+                    set(stalls.timer, 1, BACKGROUND_NS);
+                    stalled.insert(thread, stalls);
+                }
+            }
+            std::thread::park_timeout(BETWEEN_LOOKS);
+        }
+    };
+    Background { stop, watcher: Some(std::thread::spawn(watch)) }
+}
+
+/// The stalls of background threads.
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    watcher: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            watcher.join().unwrap();
+        }
+    }
 }
 
 fn signal() -> libc::c_int {
@@ -156,8 +193,8 @@ extern "C" fn stall(_: libc::c_int) {
     }
 }
 
-/// A regression test: the histories failed if another test closed its store after the threads were listed and before
-/// the timers were set.
+/// A regression test: the histories failed if a thread ended after the threads were listed and before the timers were
+/// set.
 #[test]
 fn an_ended_thread_gets_no_timer() {
     // Larger than any thread id.

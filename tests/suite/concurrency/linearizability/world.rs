@@ -81,7 +81,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         (None, _) => open_small(Arc::new(disk.clone()), options),
     };
     let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
-    let _background = if shape.stalls { stalls::of_background(&others) } else { Vec::new() };
+    let _background = shape.stalls.then(|| stalls::of_background(others));
     let board = Board {
         ticks: AtomicU64::new(1),
         plan: Mutex::default(),

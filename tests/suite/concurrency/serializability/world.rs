@@ -65,7 +65,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     };
     let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
     let stalled = !random.one_in(4);
-    let _background = if stalled { stalls::of_background(&others) } else { Vec::new() };
+    let _background = stalled.then(|| stalls::of_background(others));
     let mut tally = Tally::default();
     for run in 0..histories {
         let history = one(&db, run, &mut random, stalled)?;
