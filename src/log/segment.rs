@@ -37,6 +37,7 @@ unsafe impl Sync for Memory {}
 
 /// Where stores to the memory go.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are few, and the write path saves an indirection")]
 enum Place {
     /// To the file, by the kernel.
     File(Arc<dyn MappedFile>),

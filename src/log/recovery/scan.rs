@@ -141,8 +141,8 @@ fn with_shadow(
         if planted!(covered || header.shadow.is_none(), Bug::ShadowIgnored => true) {
             break;
         }
-        let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
-        let same_life = planted!(same_life, Bug::ShadowMarksTrusted => true);
+        let is_same = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
+        let same_life = planted!(is_same, Bug::ShadowMarksTrusted => true);
         let shadow = source::find(storage, &header)?;
         if let (Some(file), false) = (&shadow, same_life) {
             let shadow = ShadowFile { file: Arc::clone(file), is_optional: true };
