@@ -133,7 +133,7 @@ impl SegmentHeader {
         let alignment = IO_ALIGNMENT as u64;
         let whole = header.chunk_bytes >= alignment
             && header.chunk_bytes.is_multiple_of(alignment)
-            && header.segment_bytes > PAGE_BYTES as u64
+            && header.segment_bytes >= PAGE_BYTES as u64
             && (header.segment_bytes - PAGE_BYTES as u64).is_multiple_of(header.chunk_bytes);
         if version == 0 || !whole {
             let found =

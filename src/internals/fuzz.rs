@@ -129,7 +129,7 @@ pub fn log_segment(data: &[u8]) {
     let sum = checksum(&sector[16..], 1);
     put(&mut sector, 12, &sum.to_le_bytes());
     if let Ok(header) = SegmentHeader::decode(&sector, path()) {
-        assert!(header.chunks() > 0 && header.segment_bytes > header.chunk_bytes);
+        assert_eq!(header.segment_bytes, 4096 + header.chunks() * header.chunk_bytes);
         assert_eq!(SegmentHeader::decode(&header.encode(), path()).ok(), Some(header));
     }
 }

@@ -11,8 +11,6 @@
 //! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
 //! 2. A name is one path component. `directory` says which directory it is looked up in.
 
-mod cached_file;
-mod control_group;
 mod directory;
 mod file;
 mod file_system;
@@ -20,9 +18,8 @@ mod life;
 mod lock;
 mod map;
 mod memory;
-mod memory_room;
+mod page_cache;
 mod read_threads;
-mod resident_reads;
 mod ring;
 mod ring_pool;
 mod room;
@@ -35,13 +32,13 @@ use super::{
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
-use cached_file::{CachedFile, CachedFiles};
 use directory::StoreDirectory;
 use file::PosixFile;
 pub use memory::MemoryStorage;
-use memory_room::MemoryRoom;
+use page_cache::cached_file::{CachedFile, CachedFiles};
+use page_cache::memory_room::MemoryRoom;
+use page_cache::resident_reads::ResidentReads;
 use read_threads::ReadThreads;
-use resident_reads::ResidentReads;
 use ring_pool::RingPool;
 use std::fs::{self, File};
 use std::io;

@@ -305,10 +305,10 @@ impl Segment {
         self.finish(|writeback| writeback.finish())
     }
 
-    /// The same, and the file then ends behind the last chunk in use, or behind the first one if all of its numbers are
-    /// `<= incorporated`.
+    /// The same, and the file then ends behind the last chunk in use, or behind the header page if all of its numbers
+    /// are `<= incorporated`.
     pub fn release_shadow_and_trim(&self, incorporated: SequenceNumber) -> Result<Option<Shadow>> {
-        let chunks = if self.last() <= incorporated { 1 } else { self.claimed().max(1) };
+        let chunks = if self.last() <= incorporated { 0 } else { self.claimed() };
         let used = SegmentSize { chunks, ..self.size };
         self.trimmed.store(true, Ordering::Relaxed);
         self.finish(|writeback| writeback.finish_and_trim(used))

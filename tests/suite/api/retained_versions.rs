@@ -23,7 +23,7 @@ fn pass(db: &DeterministicDb, disk: &SimulatedStorage, time: Duration) {
 fn memory_shrinks_after_snapshots_are_dropped() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, Options { memory_budget: Some(64 << 20), write_buffer: Some(5 << 20), ..tiny() });
-    let write_all = |round: u8| (0..200u8).for_each(|key| db.put([key], [round; 100]).unwrap());
+    let write_all = |round: u8| (0..200u8).for_each(|key| db.put([key], [round; 30]).unwrap());
     write_all(0);
     let before = db.stats();
     let snapshots: Vec<_> = (1..=30)
@@ -36,7 +36,7 @@ fn memory_shrinks_after_snapshots_are_dropped() {
     let during = db.stats();
     assert_eq!(during.memory_entries, 31 * 200);
     for (round, snapshot) in snapshots.iter().enumerate() {
-        assert_eq!(snapshot.get([9]).unwrap(), Some(vec![round as u8; 100]));
+        assert_eq!(snapshot.get([9]).unwrap(), Some(vec![round as u8; 30]));
     }
     // Every other snapshot is dropped. The versions of the rest stay; those of the dropped ones go.
     let (kept, dropped): (Vec<_>, Vec<_>) = snapshots.into_iter().enumerate().partition(|(round, _)| round % 2 == 0);

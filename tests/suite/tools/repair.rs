@@ -216,7 +216,7 @@ fn a_cut_without_a_mark_is_reported() {
     for seed in 35..45 {
         let world = World::with_end(seed, Size::Usual, false);
         let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
-        let bytes = flipped(&flipped(&world.image[current], 0), 4);
+        let bytes = flipped(&flipped(&world.image[current], 0), 1);
         let disk = world.with(&[(current.clone(), bytes)].into(), &[]).remount();
         cut += check_repair(&world, &disk, "no mark", Unreported::Nothing).log_records_cut;
     }

@@ -7,14 +7,14 @@ use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct ResidentReads {
+pub(in crate::io::posix) struct ResidentReads {
     done: Vec<Option<ReadDone>>,
     rest: Option<Box<dyn PendingReads>>,
 }
 
 impl ResidentReads {
     /// Takes what the page cache has, and starts the other reads with `start`.
-    pub(super) fn start(
+    pub(in crate::io::posix) fn start(
         requests: Vec<ReadRequest>,
         start: impl FnOnce(Vec<ReadRequest>) -> Box<dyn PendingReads>,
     ) -> Box<dyn PendingReads> {

@@ -1,8 +1,8 @@
 //! Which pages are in the page cache after which reads. On the disk of the source: a tmpfs has all its pages in memory.
 
-use super::super::PosixStorage;
 use super::super::memory_room::Room;
 use super::*;
+use crate::io::PosixStorage;
 use crate::io::{AlignedBuffer, OpenMode, ReadRequest, Storage, SystemClock};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};

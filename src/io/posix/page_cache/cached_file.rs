@@ -13,9 +13,9 @@
 //! 3. At most `DIRECT_MAX` files of a storage have a second descriptor, for direct reads. The others are opened for
 //!    each such read, so that a store does not use up the process's descriptors.
 
-use super::file::PosixFile;
 use super::memory_room::MemoryRoom;
 use crate::io::StorageFile;
+use crate::io::posix::file::PosixFile;
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering};
 use crate::util::{Error, Result};
@@ -31,7 +31,7 @@ const DIRECT_MAX: usize = 64;
 
 /// What the files of a storage share.
 #[derive(Debug)]
-pub(super) struct CachedFiles {
+pub(in crate::io::posix) struct CachedFiles {
     room: Arc<MemoryRoom>,
     /// Bytes that users may read: the size of the store.
     store_bytes: AtomicU64,
@@ -41,7 +41,7 @@ pub(super) struct CachedFiles {
 }
 
 impl CachedFiles {
-    pub(super) fn new(room: Arc<MemoryRoom>) -> Arc<Self> {
+    pub(in crate::io::posix) fn new(room: Arc<MemoryRoom>) -> Arc<Self> {
         Arc::new(Self {
             room,
             store_bytes: AtomicU64::new(0),
@@ -51,14 +51,14 @@ impl CachedFiles {
     }
 
     /// Users may read this many bytes.
-    pub(super) fn set_store_bytes(&self, bytes: u64) {
+    pub(in crate::io::posix) fn set_store_bytes(&self, bytes: u64) {
         self.store_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct CachedFile {
+pub(in crate::io::posix) struct CachedFile {
     buffered: PosixFile,
     /// Opened at the first direct read; `None` if it cannot be.
     direct: OnceLock<Option<PosixFile>>,
@@ -73,7 +73,7 @@ enum Way {
 
 impl CachedFile {
     /// Wraps a file that was opened for reading.
-    pub(super) fn new(file: File, path: PathBuf, files: Arc<CachedFiles>) -> Self {
+    pub(in crate::io::posix) fn new(file: File, path: PathBuf, files: Arc<CachedFiles>) -> Self {
         let buffered = PosixFile::new(file, path, true, false);
         buffered.advise_random();
         Self { buffered, direct: OnceLock::new(), files }
