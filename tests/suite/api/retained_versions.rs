@@ -44,7 +44,7 @@ fn memory_shrinks_after_snapshots_are_dropped() {
     pass(&db, &disk, MINUTE);
     assert_eq!(db.stats().memory_entries, 16 * 200);
     for (round, snapshot) in &kept {
-        assert!(snapshot.iter().unwrap().all(|pair| pair.unwrap().1 == [*round as u8; 100]));
+        assert!(snapshot.iter().unwrap().all(|pair| pair.unwrap().1 == [*round as u8; 30]));
     }
     drop(kept);
     pass(&db, &disk, MINUTE);

@@ -2,12 +2,12 @@
 //! state before or after the repair.
 
 use crate::support::{Random, setting, tiny_unsynced};
-use crate::tools::corruption::world::{End, Image, Size, World, open};
+use crate::tools::corruption::world::{Image, Size, World, open};
 use crate::tools::corruption::{Unreported, check_repair, repair, verify};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
-use alluvium::{Db, Depth, Error, LostKeys};
+use alluvium::{Db, Depth, Error, LostKeys, Options};
 use std::sync::Arc;
 
 fn names(disk: &SimulatedStorage, ending: &str) -> Vec<String> {
@@ -212,15 +212,28 @@ fn losses_of_a_missing_log_segment_are_reported() {
 /// been durable. They were cut off as if they had not been durable, and only counted.
 #[test]
 fn a_cut_without_a_mark_is_reported() {
-    let mut cut = 0;
-    for seed in 35..45 {
-        let world = World::with_end(seed, Size::Usual, false);
-        let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
-        let bytes = flipped(&flipped(&world.image[current], 0), 1);
-        let disk = world.with(&[(current.clone(), bytes)].into(), &[]).remount();
-        cut += check_repair(&world, &disk, "no mark", Unreported::Nothing).log_records_cut;
+    let disk = SimulatedStorage::new(35);
+    let options = Options { memory_budget: Some(8 << 20), ..tiny_unsynced() };
+    let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
+    // Some chunks, all of them durable.
+    for number in 0..40u64 {
+        db.put(number.to_be_bytes(), [7; 300]).unwrap();
     }
-    assert!(cut > 0);
+    db.sync().unwrap();
+    let disk = disk.remount();
+    drop(db);
+    let segment = disk.current_image().into_keys().find(|name| name.ends_with(".log")).unwrap();
+    // The marks, and the first chunk.
+    disk.corrupt(&segment, 100, 4);
+    disk.corrupt(&segment, 4096 + 100, 4);
+    disk.current_image()
+        .into_keys()
+        .filter(|name| name.ends_with(".shadow"))
+        .for_each(|name| disk.remove(&name).unwrap());
+    let report = repair(&disk).unwrap();
+    assert!(report.log_records_cut > 20, "{report:?}");
+    assert!(report.losses.iter().any(|loss| loss.file == segment), "{report:?}");
+    assert!(report.losses.iter().any(|loss| loss.numbers.is_some()), "{report:?}");
 }
 
 /// With some unreadable sectors, everything that can be read is saved.

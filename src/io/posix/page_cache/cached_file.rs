@@ -31,7 +31,7 @@ const DIRECT_MAX: usize = 64;
 
 /// What the files of a storage share.
 #[derive(Debug)]
-pub(in crate::io::posix) struct CachedFiles {
+pub(crate) struct CachedFiles {
     room: Arc<MemoryRoom>,
     /// Bytes that users may read: the size of the store.
     store_bytes: AtomicU64,
@@ -41,7 +41,7 @@ pub(in crate::io::posix) struct CachedFiles {
 }
 
 impl CachedFiles {
-    pub(in crate::io::posix) fn new(room: Arc<MemoryRoom>) -> Arc<Self> {
+    pub(crate) fn new(room: Arc<MemoryRoom>) -> Arc<Self> {
         Arc::new(Self {
             room,
             store_bytes: AtomicU64::new(0),
@@ -51,14 +51,14 @@ impl CachedFiles {
     }
 
     /// Users may read this many bytes.
-    pub(in crate::io::posix) fn set_store_bytes(&self, bytes: u64) {
+    pub(crate) fn set_store_bytes(&self, bytes: u64) {
         self.store_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::io::posix) struct CachedFile {
+pub(crate) struct CachedFile {
     buffered: PosixFile,
     /// Opened at the first direct read; `None` if it cannot be.
     direct: OnceLock<Option<PosixFile>>,
@@ -73,7 +73,7 @@ enum Way {
 
 impl CachedFile {
     /// Wraps a file that was opened for reading.
-    pub(in crate::io::posix) fn new(file: File, path: PathBuf, files: Arc<CachedFiles>) -> Self {
+    pub(crate) fn new(file: File, path: PathBuf, files: Arc<CachedFiles>) -> Self {
         let buffered = PosixFile::new(file, path, true, false);
         buffered.advise_random();
         Self { buffered, direct: OnceLock::new(), files }

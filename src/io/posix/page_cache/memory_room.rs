@@ -32,20 +32,20 @@ const MACHINE_RESERVE_PART: u64 = 16;
 
 /// Memory of the machine, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::io::posix) struct MachineMemory {
+pub(crate) struct MachineMemory {
     /// All of it.
-    pub(in crate::io::posix) total: u64,
+    pub(crate) total: u64,
     /// Free, or page cache that the kernel can take back (`MemAvailable`).
-    pub(in crate::io::posix) available: u64,
+    pub(crate) available: u64,
 }
 
 /// Room for page cache, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::io::posix) struct Room {
+pub(crate) struct Room {
     /// What may be added now.
-    pub(in crate::io::posix) fill: u64,
+    pub(crate) fill: u64,
     /// What the page cache could hold if only this store used it.
-    pub(in crate::io::posix) capacity: u64,
+    pub(crate) capacity: u64,
 }
 
 impl Room {
@@ -53,7 +53,7 @@ impl Room {
     const NONE: Self = Self { fill: 0, capacity: 0 };
 
     /// The rule: the least room that the machine and each group leave. A machine whose memory is unknown leaves none.
-    pub(in crate::io::posix) fn of(machine: Option<MachineMemory>, groups: &[GroupMemory]) -> Self {
+    pub(crate) fn of(machine: Option<MachineMemory>, groups: &[GroupMemory]) -> Self {
         let Some(MachineMemory { total, available }) = machine else { return Self::NONE };
         let free = available.saturating_sub(total / MACHINE_RESERVE_PART);
         let mut room = Self { fill: free, capacity: free };
@@ -82,7 +82,7 @@ fn machine_in(meminfo: &str) -> Option<MachineMemory> {
 }
 
 /// Gives room to reads. See the module.
-pub(in crate::io::posix) struct MemoryRoom {
+pub(crate) struct MemoryRoom {
     look: Box<dyn Fn() -> Room + Send + Sync>,
     clock: Arc<dyn Clock>,
     looking: Mutex<()>,
@@ -97,7 +97,7 @@ pub(in crate::io::posix) struct MemoryRoom {
 
 impl MemoryRoom {
     /// The room of this process, shared by all its stores.
-    pub(in crate::io::posix) fn of_this_process() -> Arc<Self> {
+    pub(crate) fn of_this_process() -> Arc<Self> {
         static ROOM: OnceLock<Arc<MemoryRoom>> = OnceLock::new();
         Arc::clone(ROOM.get_or_init(|| {
             let groups = ControlGroups::of_this_process();
@@ -106,7 +106,7 @@ impl MemoryRoom {
     }
 
     /// Room that `look` finds.
-    pub(in crate::io::posix) fn new(clock: Arc<dyn Clock>, look: impl Fn() -> Room + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, look: impl Fn() -> Room + Send + Sync + 'static) -> Self {
         Self {
             look: Box::new(look),
             clock,
@@ -119,19 +119,19 @@ impl MemoryRoom {
     }
 
     /// Whether this many bytes may be read into the page cache. If so, they count as used until the next look.
-    pub(in crate::io::posix) fn claim(&self, bytes: u64) -> bool {
+    pub(crate) fn claim(&self, bytes: u64) -> bool {
         self.look_if_due(bytes);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 
     /// Whether `claim` would succeed now.
-    pub(in crate::io::posix) fn has(&self, bytes: u64) -> bool {
+    pub(crate) fn has(&self, bytes: u64) -> bool {
         self.look_if_due(bytes);
         self.left.load(Ordering::Relaxed) >= bytes
     }
 
     /// Whether files of this size would fit into the page cache, with a quarter to spare.
-    pub(in crate::io::posix) fn could_hold(&self, bytes: u64) -> bool {
+    pub(crate) fn could_hold(&self, bytes: u64) -> bool {
         self.look_if_due(0);
         bytes <= self.capacity.load(Ordering::Relaxed) / 4 * 3
     }

@@ -7,14 +7,14 @@ use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::io::posix) struct ResidentReads {
+pub(crate) struct ResidentReads {
     done: Vec<Option<ReadDone>>,
     rest: Option<Box<dyn PendingReads>>,
 }
 
 impl ResidentReads {
     /// Takes what the page cache has, and starts the other reads with `start`.
-    pub(in crate::io::posix) fn start(
+    pub(crate) fn start(
         requests: Vec<ReadRequest>,
         start: impl FnOnce(Vec<ReadRequest>) -> Box<dyn PendingReads>,
     ) -> Box<dyn PendingReads> {
