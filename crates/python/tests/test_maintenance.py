@@ -39,7 +39,8 @@ def test_damage_is_named(path: Path) -> None:
     name = damage(path)
     with alluvium.open(path) as db:
         db.verify(quick=True)
-        with pytest.raises(alluvium.CorruptionError, match=f"{name} at offset"):
+        # Background work may find it first; then the store is read-only for this reason.
+        with pytest.raises(alluvium.Error, match=f"{name} at offset"):
             db.verify()
         read = []
         with pytest.raises(alluvium.CorruptionError, match=f"{name} at offset"):

@@ -157,6 +157,11 @@ impl HashIndex {
         contents.filter(move |content| content & ERA_MASK == era).map(|content| Offset(content as u32))
     }
 
+    /// The number of its slots. Nodes that find none are not in it.
+    pub fn slots(&self) -> u64 {
+        self.lines * size_of::<Line>() as u64 / size_of::<AtomicU64>() as u64
+    }
+
     fn tag(&self, hash: u64) -> u64 {
         hash << 40 | self.era
     }

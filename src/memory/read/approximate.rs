@@ -4,7 +4,9 @@
 
 use crate::memory::table::memtable::Memtable;
 
-/// A Memtable with at most this many entries is drained, and its keys are counted.
+/// A Memtable with at most this many entries is drained, and its keys are counted. So is one whose index is too small
+/// for a batch: the index then has the batch's first keys only, and a sample of them once gave a half as large as the
+/// whole.
 const COUNTED_MAX: u64 = 4096;
 /// The size of the sample of keys if there are more entries.
 const SAMPLE_KEYS: u64 = 512;
@@ -16,7 +18,7 @@ impl Memtable {
     /// hundredth of the keys. O(`COUNTED_MAX`).
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> u64 {
         let entries = self.entries();
-        let (in_range, counted) = if entries <= COUNTED_MAX {
+        let (in_range, counted) = if entries <= COUNTED_MAX || !self.index_holds(entries) {
             self.drain_all();
             (self.linked_between(Some(lower), upper).len() as u64, entries)
         } else {

@@ -307,6 +307,11 @@ impl Memtable {
         self.index.sample(&self.arena, entries, wanted)
     }
 
+    /// Whether the index has a slot for each entry, as `sample` requires. A batch may be larger than its Memtable.
+    pub(crate) fn index_holds(&self, entries: u64) -> bool {
+        entries <= self.index.slots()
+    }
+
     /// Inserts a node into the index. For `bulk`.
     pub(crate) fn insert_into_index(&self, hash: u64, node: Offset) {
         self.index.insert(&self.arena, hash, node);
