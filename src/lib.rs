@@ -77,7 +77,7 @@ pub use db::{
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
 
-/// The interface between a store and its environment: files, shared memory and the clock.
+/// The interface between a store and its environment: files, locks and the clock.
 ///
 /// [`Db::open`] uses [`PosixStorage`](storage::PosixStorage). A program may implement [`Storage`](storage::Storage)
 /// itself and pass it to [`Db::open_with`]. A storage is one directory with plain file names. All its methods may be

@@ -105,7 +105,7 @@ fn every_short_run_survives_every_death() {
     }
     assert_eq!(runs(3).len(), 512);
     let mut tally = explore_all(&all, seed, &plan);
-    // The longest runs have the log in shared memory, and maplets; a setting chooses how many of them.
+    // The longest runs have a log that is written, not mapped, and maplets; a setting chooses how many of them.
     let some = setting("ALLUVIUM_CRASH_MEMORY_EVERY", 3) as usize;
     let some: Vec<_> = all.iter().rev().step_by(some.max(1)).cloned().collect();
     tally.add(explore_all(&some, seed, &Plan { mapped: false, maplets: true, ..plan }));
