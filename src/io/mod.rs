@@ -13,6 +13,7 @@ use std::time::Duration;
 pub mod aligned;
 mod clock;
 pub mod frames;
+pub(crate) mod memory;
 pub mod posix;
 pub mod reads;
 #[cfg(any(test, feature = "testing"))]

@@ -1,6 +1,6 @@
 //! `Resources`: memory and threads that several stores share. Any thread.
 
-use super::machine_memory;
+use super::default_budget::default_budget;
 use super::shared_memory::{MemorySizes, SharedMemory};
 use crate::engine::pool::WorkerPool;
 use crate::util::fork::ForkCount;
@@ -108,7 +108,7 @@ impl Resources {
     }
 
     pub(super) fn new(memory: Option<u64>, threads: Option<usize>) -> Self {
-        let bytes = memory.unwrap_or_else(default_memory);
+        let bytes = memory.unwrap_or_else(default_budget);
         let inner = Inner {
             memory: bytes.into(),
             follows_machine: memory.is_none(),
@@ -159,13 +159,9 @@ impl Resources {
             return None;
         }
         *check_at = Some(now + LIMIT_CHECK_INTERVAL);
-        let bytes = default_memory();
+        let bytes = default_budget();
         (self.inner.memory.swap(bytes, Ordering::Relaxed) != bytes).then_some(bytes)
     }
-}
-
-fn default_memory() -> u64 {
-    machine_memory::default_budget(machine_memory::available_bytes())
 }
 
 impl std::fmt::Debug for Resources {

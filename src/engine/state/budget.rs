@@ -1,7 +1,7 @@
 //! How the memory budget is split between Memtables, page cache, log and workers.
 
 use crate::disk::{ComponentOptions, TrunkOptions};
-use crate::engine::resources::machine_memory;
+use crate::engine::resources::default_budget::default_budget;
 use crate::engine::resources::resources::{BUDGET_MAX, BUDGET_MIN, Resources, THREADS_MAX};
 use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, MemorySizes};
 use crate::engine::types::options::Options;
@@ -110,8 +110,7 @@ impl Budget {
             resources.check_process()?;
         }
         let shared = options.resources.as_ref().map(Resources::memory);
-        let machine = || machine_memory::default_budget(machine_memory::available_bytes());
-        let total = options.memory_budget.or(shared).unwrap_or_else(machine);
+        let total = options.memory_budget.or(shared).unwrap_or_else(default_budget);
         if total < BUDGET_MIN {
             return Err(Error::InvalidArgument(format!(
                 "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"

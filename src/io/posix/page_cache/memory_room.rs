@@ -12,7 +12,8 @@
 //!    limits are noticed, and looking costs little. One thread looks at a time; the others use what was found last.
 //! 3. The numbers are hints, so relaxed accesses are enough.
 
-use super::control_group::{ControlGroups, GroupMemory};
+use crate::io::memory::control_group::{ControlGroups, GroupMemory};
+use crate::io::memory::machine::MachineMemory;
 use crate::io::{Clock, SystemClock};
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering};
 use std::fmt;
@@ -29,15 +30,6 @@ const GROUP_RESERVE_PART: u64 = 8;
 const GROUP_RESERVE_MIN: u64 = 16 << 20;
 /// The part of the machine's memory that must be free or easy to take back.
 const MACHINE_RESERVE_PART: u64 = 16;
-
-/// Memory of the machine, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MachineMemory {
-    /// All of it.
-    pub(crate) total: u64,
-    /// Free, or page cache that the kernel can take back (`MemAvailable`).
-    pub(crate) available: u64,
-}
 
 /// Room for page cache, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +60,8 @@ impl Room {
 
     /// That of this process now.
     fn now(groups: &ControlGroups) -> Self {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        Self::of(machine_in(&text), &groups.memory())
+        Self::of(MachineMemory::now(), &groups.memory())
     }
-}
-
-fn machine_in(meminfo: &str) -> Option<MachineMemory> {
-    let bytes = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-    };
-    Some(MachineMemory { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
 }
 
 /// Gives room to reads. See the module.
@@ -200,13 +183,6 @@ mod tests {
     fn the_tightest_of_nested_groups_decides() {
         let groups = [group(4096, 100, 0), group(1024, 800, 600), group(8192, 1000, 0)];
         assert_eq!(Room::of(Some(MACHINE), &groups), Room { fill: 96 * MIB, capacity: 696 * MIB });
-    }
-
-    #[test]
-    fn the_kernel_s_text() {
-        let text = "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:   600 kB\n";
-        assert_eq!(machine_in(text), Some(MachineMemory { total: 1000 << 10, available: 600 << 10 }));
-        assert_eq!(machine_in("MemTotal: 1 kB\n"), None);
     }
 
     /// A clock that stands still until it is set.

@@ -1,6 +1,5 @@
 //! Reads through the system's page cache, as long as there is memory for it.
 
 pub(super) mod cached_file;
-mod control_group;
 pub(super) mod memory_room;
 pub(super) mod resident_reads;

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 /// Memory of one group, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GroupMemory {
+pub struct GroupMemory {
     /// The most that the group may have, page cache included.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// What it has, page cache included.
-    pub(crate) usage: u64,
+    pub usage: u64,
     /// The page cache in it.
-    pub(crate) cached: u64,
+    pub cached: u64,
 }
 
 /// The kernel's two interfaces.
@@ -32,14 +32,14 @@ const UNLIMITED: u64 = 1 << 60;
 
 /// The groups of a process, innermost first.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ControlGroups {
+pub struct ControlGroups {
     folders: Vec<PathBuf>,
     version: Option<Version>,
 }
 
 impl ControlGroups {
     /// Those of this process.
-    pub(crate) fn of_this_process() -> Self {
+    pub fn of_this_process() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self::find(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
@@ -71,7 +71,7 @@ impl ControlGroups {
     }
 
     /// The present memory of the groups that have a limit.
-    pub(crate) fn memory(&self) -> Vec<GroupMemory> {
+    pub fn memory(&self) -> Vec<GroupMemory> {
         let Some(version) = self.version else { return Vec::new() };
         self.folders.iter().filter_map(|folder| version.read(folder)).collect()
     }
