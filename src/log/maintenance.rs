@@ -178,7 +178,7 @@ impl Log {
     /// no large shadows are kept. Segments that are not needed become `recyclable` once they are sealed. Returns whether
     /// there was anything to do.
     pub fn rest(&self, sequencer: &Sequencer) -> Result<bool> {
-        let _making = self.making.lock();
+        let making = self.making.lock();
         self.check()?;
         let smallest = {
             let mut state = self.state.lock();
@@ -192,7 +192,8 @@ impl Log {
             if is_small && state.retiring.is_empty() && state.free.is_empty() && self.shadows.has_no_idle() {
                 return Ok(false);
             }
-            state.next_wanted = !is_small;
+            // A writer may be waiting for the next segment. *Otherwise:* it would wait for ever.
+            state.next_wanted |= !is_small;
             smallest
         };
         self.make_next_ready(&|_| false)?;
@@ -202,6 +203,8 @@ impl Log {
                 self.switch(&mut state)?;
             }
         }
+        // Writers that need a segment do not wait for the syncs.
+        drop(making);
         let sealing = self.sealing.lock();
         self.seal_retired_with(&sealing, sequencer, |segment| segment.release_shadow_and_trim(SequenceNumber::ZERO))?;
         self.shadows.remove_idle();

@@ -388,6 +388,47 @@ fn a_closed_log_rejects_writes_and_its_mark_is_durable() {
 }
 
 #[test]
+fn a_quiet_log_becomes_small_and_loses_nothing() {
+    let storage = SimulatedStorage::new(13);
+    let options = LogOptions { segment_bytes: 1 << 20, ..OPTIONS };
+    let (opened, mut manifest) = Opened::fresh(Arc::new(storage.clone()), options);
+    let mut written = {
+        let _log_threads = opened.log_threads();
+        write_in_threads(&opened, 3, 3000)
+    };
+    let smallest = 4096 + (32 << 10);
+    assert!(opened.log.state.lock().current.size().bytes() > smallest);
+    assert!(opened.log.rest(&opened.sequencer).unwrap());
+    {
+        let state = opened.log.state.lock();
+        assert_eq!(state.current.size().bytes(), smallest);
+        assert!(state.free.is_empty() && state.retiring.is_empty());
+    }
+    assert_eq!((names(&storage, ".shadow"), opened.log.shadow_bytes()), (1, smallest as u64));
+    assert!(!opened.log.rest(&opened.sequencer).unwrap(), "it is small already");
+    written.extend([(opened.client().put(b"after the rest").unwrap(), b"after the rest".to_vec())]);
+    assert_eq!(recover_from(&storage.clone_disk(), &manifest).unwrap().values, written);
+    // What is not needed any more goes, and the trimmed files with it.
+    opened.sync_all().unwrap();
+    manifest.incorporated = SequenceNumber(*written.keys().next_back().unwrap() - 1);
+    opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
+    assert_eq!((names(&storage, ".log"), names(&storage, ".free")), (1, 0));
+    written.retain(|number, _| *number > manifest.incorporated.0);
+    assert_eq!(recover_from(&storage.power_cut(1), &manifest).unwrap().values, written);
+}
+
+/// A rest once took back the wish of a writer for another segment, and the writer waited for ever.
+#[test]
+fn a_rest_leaves_the_wishes_of_writers() {
+    let (opened, _) = Opened::fresh(Arc::new(SimulatedStorage::new(14)), OPTIONS);
+    opened.client().put(&[1; 3000]).unwrap();
+    assert!(opened.log.state.lock().wants_next(), "a quarter is in use");
+    opened.log.rest(&opened.sequencer).unwrap();
+    let state = opened.log.state.lock();
+    assert!(state.next.is_some() || state.next_wanted);
+}
+
+#[test]
 fn invalid_options_are_rejected() {
     for (segment_bytes, chunk_bytes) in [(0, 0), (4096, 0), (4096, 8192), (10_000, 1000)] {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));

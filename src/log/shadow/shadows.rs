@@ -3,8 +3,8 @@
 //! write-protected by each sync and fault again. `writeback.rs` copies a shadow's bytes to its segment. Where mappings
 //! cannot be trusted, a shadow is memory of the process.
 //!
-//! Shadows are taken by the thread that makes a segment, one at a time, and removed by the thread that holds the log's
-//! `making` and `sealing`. Any thread may do the rest.
+//! Shadows are taken by the thread that makes a segment, one at a time. Any thread may do the rest: an idle shadow
+//! belongs to the thread that takes it out of the list.
 //!
 //! Invariants:
 //! 1. A shadow belongs to the segment with the same sector 0. The shadow gets it first. The segment's header is
