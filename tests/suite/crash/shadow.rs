@@ -10,6 +10,7 @@ use alluvium::{Db, Depth, Error, Options, ReadOnlyDb, WriteOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -408,6 +409,44 @@ fn marks_of_a_shadow_count_only_in_the_same_life() {
         let opened = try_open(&disk, Options { force_cut, ..options() });
         let db = opened.unwrap_or_else(|error| panic!("manifest edits of the shadow count: {error}"));
         assert_eq!(contents(&db), model(written));
+    }
+}
+
+/// A quiet store cuts segments off and removes what it does not need. A death before any operation of that loses nothing.
+#[test]
+fn a_death_while_the_log_becomes_small_loses_nothing() {
+    for mapped in [true, false] {
+        let disk = SimulatedStorage::new(15);
+        disk.set_maps_safely(mapped);
+        // So large that nothing is incorporated.
+        let options = Options { memory_budget: Some(8 << 20), write_buffer: Some(1 << 20), ..options() };
+        let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
+        write(&db, 0..400);
+        db.sync().unwrap();
+        write(&db, 400..600);
+        while db.step() {}
+        let log_bytes = || -> usize {
+            let files = disk.current_image();
+            files
+                .iter()
+                .filter(|(name, _)| name.contains(".log") || name.ends_with(".free"))
+                .map(|(_, of)| of.len())
+                .sum()
+        };
+        let before = log_bytes();
+        disk.record_crashes();
+        disk.advance(Duration::from_secs(6));
+        while db.step() {}
+        assert!(log_bytes() + (32 << 10) < before, "{before} bytes of log became {}", log_bytes());
+        let points = disk.crash_points();
+        assert!(points.len() > 8);
+        for (at, point) in points.into_iter().enumerate() {
+            let story = format!("mapped: {mapped}, before {} {}", point.operation, point.name);
+            let cut = point.disk.clone_disk().power_cut(at as u64);
+            assert_eq!(contents(&open(&point.disk)), model(600), "{story}");
+            let found = contents(&open(&cut));
+            assert!((400..=600).any(|kept| model(kept) == found), "{story}, then a power cut");
+        }
     }
 }
 
