@@ -412,6 +412,7 @@ fn a_quiet_log_becomes_small_and_loses_nothing() {
     opened.sync_all().unwrap();
     manifest.incorporated = SequenceNumber(*written.keys().next_back().unwrap() - 1);
     opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
+    opened.log.drop_spares();
     assert_eq!((names(&storage, ".log"), names(&storage, ".free")), (1, 0));
     written.retain(|number, _| *number > manifest.incorporated.0);
     assert_eq!(recover_from(&storage.power_cut(1), &manifest).unwrap().values, written);
@@ -421,8 +422,15 @@ fn a_quiet_log_becomes_small_and_loses_nothing() {
 #[test]
 fn a_rest_leaves_the_wishes_of_writers() {
     let (opened, _) = Opened::fresh(Arc::new(SimulatedStorage::new(14)), OPTIONS);
-    opened.client().put(&[1; 3000]).unwrap();
-    assert!(opened.log.state.lock().wants_next(), "a quarter is in use");
+    let mut client = opened.client();
+    // A chunk for each: one segment is used up and retired, and a quarter of the next one is in use.
+    for _ in 0..5 {
+        client.put(&[1; 3000]).unwrap();
+        if opened.log.state.lock().retiring.is_empty() {
+            opened.log.make_ready(&opened.sequencer, &|_| false).unwrap();
+        }
+    }
+    assert!(opened.log.state.lock().wants_next() && !opened.log.state.lock().retiring.is_empty());
     opened.log.rest(&opened.sequencer).unwrap();
     let state = opened.log.state.lock();
     assert!(state.next.is_some() || state.next_wanted);
