@@ -111,6 +111,13 @@ impl TreePublisher {
         Ok(())
     }
 
+    /// Closes the manifest's file until the next edit, unless an edit is being made now.
+    pub(crate) fn release_manifest_file(&self) {
+        if let Some(mut edits) = self.edits.try_lock() {
+            edits.manifest.release_file();
+        }
+    }
+
     /// See `DurableLog::check_lock`.
     pub(crate) fn check_lock(&self) -> Result<()> {
         self.log.check_lock()

@@ -108,8 +108,6 @@ impl Log {
             return Ok(());
         }
         sequencer.wait_for_announced();
-        let current = Arc::clone(&self.state.lock().current);
-        current.sync()?;
         let (_making, _sealing) = (self.making.lock(), self.sealing.lock());
         self.seal_everything(sequencer.last(), incorporated)?;
         self.shadows.remove_idle();
@@ -123,7 +121,7 @@ impl Log {
         segments.extend(self.state.lock().next.clone());
         for segment in &segments {
             segment.set_last(if segment.claimed() == 0 { SequenceNumber::ZERO } else { last });
-            segment.sync()?;
+            segment.sync_records()?;
             if let Some(shadow) = segment.release_shadow_and_trim(incorporated)? {
                 self.shadows.remove(&shadow);
             }

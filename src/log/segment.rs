@@ -275,6 +275,14 @@ impl Segment {
         })
     }
 
+    /// The same for records; a mark becomes durable with `release_shadow_and_trim`.
+    pub fn sync_records(&self) -> Result<()> {
+        self.fail_permanently(|| match &self.place {
+            Place::File(map) => map.sync(),
+            Place::Shadow(writeback) => writeback.sync_records(),
+        })
+    }
+
     /// Whether so much is only in a shadow (half of the segment) that it should be written back before the next sync.
     pub fn wants_writeback(&self) -> bool {
         let before = self.claimed_at_sync.load(Ordering::Relaxed);
@@ -305,8 +313,8 @@ impl Segment {
         self.finish(|writeback| writeback.finish())
     }
 
-    /// The same, and the file then ends behind the last chunk in use, or behind the header page if all of its numbers
-    /// are `<= incorporated`.
+    /// The same, and makes the last mark durable. The file then ends behind the last chunk in use, or behind the header
+    /// page if all of its numbers are `<= incorporated`.
     pub fn release_shadow_and_trim(&self, incorporated: SequenceNumber) -> Result<Option<Shadow>> {
         let chunks = if self.last() <= incorporated { 0 } else { self.claimed() };
         let used = SegmentSize { chunks, ..self.size };

@@ -8,6 +8,7 @@
 //! 3. After a failure of unknown effect nothing is written to the file any more. A later sync of the same file could
 //!    succeed without the lost pages, because the kernel marks pages clean after a failed `fsync`.
 //! 4. The name `MANIFEST` always refers to a complete, synced file.
+//! 5. The file is closed between edits only if all its bytes are synced, so no failure of a later writeback is missed.
 
 use super::replay::{Replayed, replay};
 use super::{MANIFEST_NAME, MANIFEST_NEW_NAME, ManifestState};
@@ -28,7 +29,8 @@ const FILE_BYTES_MAX: u64 = (ROTATE_RATIO + 2) * PAYLOAD_BYTES_MAX as u64;
 #[derive(Debug)]
 pub struct Manifest {
     storage: Arc<dyn Storage>,
-    file: Arc<dyn StorageFile>,
+    /// `None` while a quiet store does without the descriptor.
+    file: Option<Arc<dyn StorageFile>>,
     state: ManifestState,
     /// The offset of the next record.
     end: u64,
@@ -102,7 +104,7 @@ impl Manifest {
         let file = open_file(&*storage, OpenMode::ReadWrite)?;
         let end = buffer.len() as u64;
         let rotate_past = rotate_past(end);
-        Ok(Self { storage, file, state, end, torn: false, rotate_past, poison: None, buffer })
+        Ok(Self { storage, file: Some(file), state, end, torn: false, rotate_past, poison: None, buffer })
     }
 
     /// Opens the manifest of a store for writing and replays it. Syncs file and directory first, so that what an
@@ -114,7 +116,7 @@ impl Manifest {
         let (replayed, length) = read(&*file)?;
         let Replayed { state, snapshot_bytes, end } = replayed;
         let (torn, rotate_past) = (end < length, rotate_past(HEADER_BYTES as u64 + snapshot_bytes));
-        Ok(Self { storage, file, state, end, torn, rotate_past, poison: None, buffer: Vec::new() })
+        Ok(Self { storage, file: Some(file), state, end, torn, rotate_past, poison: None, buffer: Vec::new() })
     }
 
     /// The result of all edits so far.
@@ -187,7 +189,7 @@ impl Manifest {
             return Err(if error.is_disk_full() { error } else { self.poisoned(error) });
         }
         let opened = install_new(&*self.storage).and_then(|()| open_file(&*self.storage, OpenMode::ReadWrite));
-        self.file = opened.map_err(|error| self.poisoned(error))?;
+        self.file = Some(opened.map_err(|error| self.poisoned(error))?);
         self.end = self.buffer.len() as u64;
         self.torn = false;
         self.rotate_past = rotate_past(self.end);
@@ -196,24 +198,47 @@ impl Manifest {
 
     /// Writes `buffer` as the next record and syncs it.
     fn write_record(&mut self) -> Result<()> {
+        let file = self.file().map_err(|error| self.poisoned(error))?;
         if self.torn {
-            self.truncate().map_err(|error| self.poisoned(error))?;
+            self.truncate(&*file).map_err(|error| self.poisoned(error))?;
         }
-        if let Err(error) = self.file.write_all_at(&self.buffer, self.end) {
+        if let Err(error) = file.write_all_at(&self.buffer, self.end) {
             // Part of the record, or all of it, may be in the file. The store may continue only if that is certainly
             // undone. Otherwise the next open could find an edit that was reported as failed.
-            let undone = error.is_disk_full() && self.truncate().is_ok();
+            let undone = error.is_disk_full() && self.truncate(&*file).is_ok();
             return Err(if undone { error } else { self.poisoned(error) });
         }
-        self.file.sync().map_err(|error| self.poisoned(error))?;
+        file.sync().map_err(|error| self.poisoned(error))?;
         self.end += self.buffer.len() as u64;
         Ok(())
     }
 
+    /// Closes the file until the next edit, so that a quiet store needs one descriptor less.
+    pub fn release_file(&mut self) {
+        if !self.torn && self.poison.is_none() {
+            self.file = None;
+        }
+    }
+
+    /// The file, opened again if it was released. Another program may have replaced it meanwhile.
+    fn file(&mut self) -> Result<Arc<dyn StorageFile>> {
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(file));
+        }
+        let file = open_file(&*self.storage, OpenMode::ReadWrite)?;
+        let length = file.length()?;
+        if length != self.end {
+            let expected = format!("{}, as this process left it", self.end);
+            return Err(Error::corruption(file.path(), 0, "manifest length", expected, length));
+        }
+        self.file = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
     /// Truncates the file after the last valid record, durably.
-    fn truncate(&mut self) -> Result<()> {
-        self.file.set_length(self.end)?;
-        self.file.sync()?;
+    fn truncate(&mut self, file: &dyn StorageFile) -> Result<()> {
+        file.set_length(self.end)?;
+        file.sync()?;
         self.torn = false;
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Makes the log small after a while without writes: a store that is only read, or not used at all, keeps no large
-//! segments, shadows and spare files. The thread that finishes segments, or a thread that steps.
+//! segments, shadows and spare files, and no descriptor of the manifest. The thread that finishes segments, or a thread that steps.
 
 use super::background::Background;
 use crate::engine::directory::locks;
@@ -17,7 +17,9 @@ impl Background {
         if self.health.check().is_err() || !self.quiet.is_over(last, incorporated, self.scheduler.clock.now()) {
             return false;
         }
-        match self.rest_log() {
+        let rested = self.rest_log();
+        self.publisher.release_manifest_file();
+        match rested {
             // The next quiet time tries again.
             Err(error) if error.is_disk_full() => false,
             Err(Error::Closed) => false,

@@ -14,8 +14,8 @@ use crate::engine::directory::locks;
 use crate::engine::directory::store_files::{self, Found, STATS};
 use crate::engine::types::stats::{BackgroundKind, BackgroundTask, LevelStats, LiveStats, Stats};
 use crate::format::stats_file::{FILE_BYTES_MAX, LEVEL_FIGURES, StatsImage, TaskImage};
-use crate::io::{OpenMode, Storage, StorageFile};
-use crate::util::sync::{Arc, Mutex};
+use crate::io::{OpenMode, Storage};
+use crate::util::sync::Mutex;
 use crate::util::{Error, Result};
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ pub(crate) struct Publisher(Mutex<Published>);
 struct Published {
     /// The next time to write.
     due: Option<Duration>,
-    file: Option<Arc<dyn StorageFile>>,
+    /// Whether this process has created the file. It is opened for each write: an idle store has no descriptor of it.
+    exists: bool,
     /// The content of the file, except for the time.
     last: Option<StatsImage>,
 }
@@ -64,24 +65,18 @@ impl Publisher {
         }
         let written_at = u64::try_from(wall_time.as_millis()).unwrap_or(u64::MAX);
         let bytes = StatsImage { process: std::process::id(), written_at, ..image.clone() }.encode();
-        let written = match published.file.clone() {
-            Some(file) => Ok(file),
-            None => storage.open(STATS, OpenMode::Create),
-        }
-        .and_then(|file| file.write_all_at(&bytes, 0).map(|()| file));
-        match written {
-            Ok(file) => (published.file, published.last) = (Some(file), Some(image)),
-            Err(_) => {
-                // The file may have been created but not written.
-                (published.file, published.last) = (None, None);
-                let _ = storage.remove(STATS);
-            }
+        let mode = if published.exists { OpenMode::ReadWrite } else { OpenMode::Create };
+        let written = storage.open(STATS, mode).and_then(|file| file.write_all_at(&bytes, 0));
+        (published.exists, published.last) = (written.is_ok(), written.is_ok().then_some(image));
+        if written.is_err() {
+            // It may have been created but not written.
+            let _ = storage.remove(STATS);
         }
     }
 
     /// Removes the file, if it exists.
     pub(crate) fn withdraw(&self, storage: &dyn Storage) {
-        if self.0.lock().file.take().is_some() {
+        if std::mem::take(&mut self.0.lock().exists) {
             // If this fails, the next opening removes the file.
             let _ = storage.remove(STATS);
         }

@@ -93,12 +93,20 @@ impl Writeback {
         page.changed = true;
     }
 
-    /// Writes what was sealed since the last time.
+    /// Writes what was sealed since the last time, and the last mark.
     pub fn write(&self) -> Result<()> {
         self.write_locked(&mut self.progress.lock())
     }
 
     fn write_locked(&self, progress: &mut Progress) -> Result<()> {
+        self.write_records(progress)?;
+        if !progress.finished {
+            progress.unsynced |= self.write_header(&mut progress.page)?;
+        }
+        Ok(())
+    }
+
+    fn write_records(&self, progress: &mut Progress) -> Result<()> {
         if progress.finished {
             return Ok(());
         }
@@ -127,7 +135,6 @@ impl Writeback {
             progress.unsynced = true;
         }
         self.write_directly(&together)?;
-        progress.unsynced |= self.write_header(&mut progress.page)?;
         // Invariant 5.
         planted!(self.shadow.map.check_writeback(), Bug::WritebackErrorIgnored => Ok(()))
     }
@@ -173,10 +180,21 @@ impl Writeback {
         Ok(true)
     }
 
-    /// Writes what was sealed, and makes it durable.
+    /// Writes what was sealed and the last mark, and makes both durable.
     pub fn sync(&self) -> Result<()> {
         let mut progress = self.progress.lock();
         self.write_locked(&mut progress)?;
+        self.sync_file(&mut progress)
+    }
+
+    /// The same without the mark. Before `finish_and_trim`, which makes the mark durable.
+    pub fn sync_records(&self) -> Result<()> {
+        let mut progress = self.progress.lock();
+        self.write_records(&mut progress)?;
+        self.sync_file(&mut progress)
+    }
+
+    fn sync_file(&self, progress: &mut Progress) -> Result<()> {
         if progress.unsynced {
             self.file.sync()?;
             progress.unsynced = false;
@@ -190,14 +208,16 @@ impl Writeback {
         self.finish_with(SegmentHeader { shadow: None, ..self.header })
     }
 
-    /// The same, and cuts off the chunks behind those of `used`.
+    /// The same, durably and with the last mark; cuts off the chunks behind those of `used`.
     pub fn finish_and_trim(&self, used: SegmentSize) -> Result<Option<Shadow>> {
         let bytes = used.bytes() as u64;
         let shadow = self.finish_with(SegmentHeader { shadow: None, segment_bytes: bytes, ..self.header })?;
-        if shadow.is_some() && bytes < self.header.segment_bytes {
-            // *Otherwise:* after a power loss the old header says more than the file has.
+        if shadow.is_some() {
+            // *Otherwise,* if the file is cut off first: after a power loss the old header says more than the file has.
             self.file.sync()?;
-            self.file.set_length(bytes)?;
+            if bytes < self.header.segment_bytes {
+                self.file.set_length(bytes)?;
+            }
         }
         Ok(shadow)
     }

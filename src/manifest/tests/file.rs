@@ -51,6 +51,9 @@ fn appended_edits_exist_after_reopening() {
             assert_eq!(manifest.append(&edit).unwrap(), number);
             model.apply(&edit).unwrap();
             model.edits = number;
+            if random.once_in(4) {
+                manifest.release_file();
+            }
             if random.once_in(10) {
                 assert_eq!(read_state(&storage).unwrap(), *manifest.state(), "seed {seed}");
                 manifest = open(&storage).unwrap();
@@ -267,4 +270,36 @@ fn an_append_is_one_write_and_one_sync() {
     manifest.append(&ManifestEdit::default()).unwrap();
     assert_eq!(storage.operations() - before, 2);
     assert_eq!(storage.operation_count(Operation::SetLength), 0);
+}
+
+/// A program that puts a backup in the place of an open store's files must not get edits appended to them.
+#[test]
+fn a_released_file_that_another_program_has_changed_is_refused() {
+    let storage = SimulatedStorage::new(7);
+    let mut manifest = create(&storage);
+    manifest.release_file();
+    manifest.append(&ManifestEdit::default()).unwrap();
+    manifest.release_file();
+    let end = manifest.bytes();
+    let other = storage.open(MANIFEST_NAME, OpenMode::ReadWrite).unwrap();
+    other.write_all_at(&[1], end).unwrap();
+    let error = manifest.append(&ManifestEdit::default()).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("as this process left it"), "{error}");
+    assert_eq!(other.length().unwrap(), end + 1, "appended to another file");
+    other.set_length(end).unwrap();
+    let again = manifest.append(&ManifestEdit::default()).unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+}
+
+#[test]
+fn a_torn_file_is_not_released_before_it_is_truncated() {
+    let storage = SimulatedStorage::new(8);
+    let manifest = create(&storage);
+    let end = manifest.bytes();
+    drop(manifest);
+    storage.open(MANIFEST_NAME, OpenMode::ReadWrite).unwrap().write_all_at(&[1; 9], end).unwrap();
+    let mut manifest = open(&storage).unwrap();
+    manifest.release_file();
+    manifest.append(&ManifestEdit::default()).unwrap();
+    assert_eq!(open(&storage).unwrap().state().edits, manifest.state().edits);
 }
