@@ -118,13 +118,22 @@ impl Log {
     /// Writes all shadows back to their segments' files and removes them. Requires that no more records are sealed.
     fn seal_everything(&self, last: SequenceNumber, incorporated: SequenceNumber) -> Result<()> {
         let mut segments = self.unsealed();
-        segments.extend(self.state.lock().next.clone());
         for segment in &segments {
             segment.set_last(if segment.claimed() == 0 { SequenceNumber::ZERO } else { last });
             segment.sync_records()?;
             if let Some(shadow) = segment.release_shadow_and_trim(incorporated)? {
                 self.shadows.remove(&shadow);
             }
+        }
+        // No record is in the next segment, and it is not kept. So this needs no sync: it does not matter whether its
+        // header names a shadow after a power loss.
+        let next = self.state.lock().next.clone();
+        if let Some(next) = next {
+            next.set_last(SequenceNumber::ZERO);
+            if let Some(shadow) = next.release_shadow()? {
+                self.shadows.remove(&shadow);
+            }
+            segments.push(next);
         }
         self.state.lock().note_sealed(segments);
         Ok(())

@@ -38,6 +38,9 @@ pub struct Manifest {
     torn: bool,
     /// The file is rotated once it is longer than this.
     rotate_past: u64,
+    /// Whether a `MANIFEST.new` that is not there now is not there after a power cut either: since the directory was
+    /// synced none was removed.
+    names_synced: bool,
     /// Why nothing is written any more.
     poison: Option<Error>,
     /// Reused for every record.
@@ -83,7 +86,7 @@ pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     if length > PAYLOAD_BYTES_MAX as u64 {
         return Err(Error::InvalidArgument(format!("a manifest of {length} bytes")));
     }
-    write_new(storage, &buffer)?;
+    write_new(storage, &buffer, false)?;
     install_new(storage)
 }
 
@@ -99,12 +102,13 @@ impl Manifest {
         assert!(applied.is_ok(), "the first manifest edit is inconsistent: {applied:?}");
         let mut buffer = Vec::new();
         fill(&state, first, &mut buffer);
-        write_new(&*storage, &buffer)?;
+        write_new(&*storage, &buffer, false)?;
         install_new(&*storage)?;
         let file = open_file(&*storage, OpenMode::ReadWrite)?;
         let end = buffer.len() as u64;
         let rotate_past = rotate_past(end);
-        Ok(Self { storage, file: Some(file), state, end, torn: false, rotate_past, poison: None, buffer })
+        let names_synced = true;
+        Ok(Self { storage, file: Some(file), state, end, torn: false, rotate_past, names_synced, poison: None, buffer })
     }
 
     /// Opens the manifest of a store for writing and replays it. Syncs file and directory first, so that what an
@@ -116,7 +120,9 @@ impl Manifest {
         let (replayed, length) = read(&*file)?;
         let Replayed { state, snapshot_bytes, end } = replayed;
         let (torn, rotate_past) = (end < length, rotate_past(HEADER_BYTES as u64 + snapshot_bytes));
-        Ok(Self { storage, file: Some(file), state, end, torn, rotate_past, poison: None, buffer: Vec::new() })
+        let names_synced = true;
+        let buffer = Vec::new();
+        Ok(Self { storage, file: Some(file), state, end, torn, rotate_past, names_synced, poison: None, buffer })
     }
 
     /// The result of all edits so far.
@@ -184,14 +190,15 @@ impl Manifest {
             return Err(poison.clone());
         }
         fill(&self.state, &self.state.snapshot_edit(), &mut self.buffer);
-        if let Err(error) = write_new(&*self.storage, &self.buffer) {
+        let names_synced = std::mem::take(&mut self.names_synced);
+        if let Err(error) = write_new(&*self.storage, &self.buffer, names_synced) {
             // The old file is complete and stays the manifest. A full disk is temporary; other errors are not.
             return Err(if error.is_disk_full() { error } else { self.poisoned(error) });
         }
         let opened = install_new(&*self.storage).and_then(|()| open_file(&*self.storage, OpenMode::ReadWrite));
         self.file = Some(opened.map_err(|error| self.poisoned(error))?);
         self.end = self.buffer.len() as u64;
-        self.torn = false;
+        (self.torn, self.names_synced) = (false, true);
         self.rotate_past = rotate_past(self.end);
         Ok(())
     }
@@ -301,14 +308,19 @@ fn fill(state: &ManifestState, edit: &ManifestEdit, buffer: &mut Vec<u8>) {
 /// Writes a manifest under its temporary name and makes bytes and name durable. The name `MANIFEST` is not touched. If
 /// it fails, the leftover file is removed here, by the next attempt or by the next open.
 ///
-/// The directory is synced before the rename, too. POSIX does not order two changes of a directory, and a rename that
-/// survives a power cut without the creation before it would give the name to an older leftover.
-fn write_new(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
-    if storage.list()?.iter().any(|name| name == MANIFEST_NEW_NAME) {
+/// If there may be a leftover after a power cut, the directory is synced before the rename, too. POSIX does not order
+/// two changes of a directory, and a rename that survives a power cut without the creation before it would give the name
+/// to the leftover.
+fn write_new(storage: &dyn Storage, bytes: &[u8], names_synced: bool) -> Result<()> {
+    let is_leftover = storage.list()?.iter().any(|name| name == MANIFEST_NEW_NAME);
+    if is_leftover {
         storage.remove(MANIFEST_NEW_NAME)?;
     }
     let file = storage.open(MANIFEST_NEW_NAME, OpenMode::Create)?;
-    let written = file.write_all_at(bytes, 0).and_then(|()| file.sync()).and_then(|()| storage.sync_directory());
+    let mut written = file.write_all_at(bytes, 0).and_then(|()| file.sync());
+    if is_leftover || !names_synced {
+        written = written.and_then(|()| storage.sync_directory());
+    }
     if written.is_err() {
         // The first error is returned. A file left behind here is removed by the next attempt.
         let _ = storage.remove(MANIFEST_NEW_NAME);
