@@ -173,14 +173,23 @@ impl DurableLog {
     /// kernel has.
     pub(crate) fn poison(&self, error: &Error) {
         self.health.poison(error);
-        self.log.halt(&error.to_string());
+        self.log.halt(error);
         self.scheduler.wake_all();
+    }
+
+    /// For a writer that could not get room in the log: if the log has failed, so has the store. *Otherwise,* where the
+    /// writer itself has made a segment, the store would refuse writes and its statistics would not say why.
+    pub(crate) fn note_failure(&self) {
+        if let Err(error @ Error::ReadOnly { .. }) = self.log.check() {
+            self.health.poison(&error);
+            self.scheduler.wake_all();
+        }
     }
 
     /// After a failed sync: like `poison`, and the next opening does not trust what the kernel has.
     pub(crate) fn poison_disk(&self, error: &Error) {
         self.health.poison(error);
-        self.log.poison(&error.to_string());
+        self.log.poison(error);
         self.scheduler.wake_all();
     }
 }

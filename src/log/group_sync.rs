@@ -64,7 +64,7 @@ impl Log {
     fn reach(&self, group: &Group, number: SequenceNumber, act: impl Fn() -> Result<()>) -> Result<()> {
         while let Some(_leadership) = group.lead(number, || self.check())? {
             if let Err(error) = act() {
-                self.poison(&error.to_string());
+                self.poison(&error);
                 return Err(error);
             }
         }
@@ -96,7 +96,7 @@ impl Log {
     /// Without this an idle store would learn of it only with its next write.
     pub fn check_writeback(&self) -> Result<()> {
         self.unsealed().iter().try_for_each(|segment| segment.check_writeback()).inspect_err(|error| {
-            self.poison(&error.to_string());
+            self.poison(&error);
         })
     }
 

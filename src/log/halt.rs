@@ -14,7 +14,7 @@ use crate::util::{Error, Result};
 impl Log {
     /// An error if the log takes no more writes.
     #[inline]
-    pub(super) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.halted.load(Ordering::Relaxed) { Err(self.halt_error()) } else { Ok(()) }
     }
 
@@ -27,17 +27,18 @@ impl Log {
     }
 
     /// Stops the log for good and leaves the poison mark, if the disk permits it. The first reason stays.
-    pub fn poison(&self, reason: &str) {
-        if self.stop(Halt::Poisoned(reason.to_string())) {
+    pub fn poison(&self, error: &Error) {
+        let reason = error.reason();
+        if self.stop(Halt::Poisoned(reason.clone())) {
             // The disk has failed already, so a second failure is not reported.
-            let _ = leave_poison(&*self.storage, self.identity.epoch, reason);
+            let _ = leave_poison(&*self.storage, self.identity.epoch, &reason);
         }
     }
 
     /// Stops the log for good without the poison mark: earlier writes are still in the page cache, so the next opening
     /// in this life may rely on them.
-    pub fn halt(&self, reason: &str) {
-        self.stop(Halt::Poisoned(reason.to_string()));
+    pub fn halt(&self, error: &Error) {
+        self.stop(Halt::Poisoned(error.reason()));
     }
 
     /// Whether the log was poisoned.

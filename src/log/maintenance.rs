@@ -235,6 +235,13 @@ impl Log {
         {
             made = make();
         }
+        if let Err(error) = &made
+            && !error.is_disk_full()
+        {
+            // *Otherwise:* a writer that gets this error, and then writes again at once, could succeed before the caller
+            // has made the store read-only.
+            self.halt(error);
+        }
         let mut state = self.state.lock();
         let result = match made {
             Ok(segment) => {
@@ -257,7 +264,7 @@ impl Log {
         if !current.wants_writeback() {
             return Ok(());
         }
-        current.write_back().inspect_err(|error| self.poison(&error.to_string()))
+        current.write_back().inspect_err(|error| self.poison(&error))
     }
 
     /// Invariants 1 and 2.
@@ -290,7 +297,7 @@ impl Log {
             match segment.sync().and_then(|()| release(segment)) {
                 Ok(shadow) => shadow.into_iter().for_each(|shadow| self.shadows.give_back(shadow)),
                 Err(error) => {
-                    self.poison(&error.to_string());
+                    self.poison(&error);
                     return Err(error);
                 }
             }

@@ -46,7 +46,7 @@ impl Log {
             Ok(edit) => self.note_manifest_edit(edit),
             Err(error) => {
                 if !error.is_disk_full() {
-                    self.poison(&error.to_string());
+                    self.poison(&error);
                 }
                 return Err(error);
             }

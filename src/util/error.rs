@@ -199,6 +199,14 @@ impl Error {
         }
     }
 
+    /// Why a store that got this error takes no more writes: the same reason through any number of calls.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::ReadOnly { reason } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Turns a disk-full error of the system into `DiskFull`. Other errors stay unchanged.
     pub(crate) fn into_disk_full(self) -> Self {
         match self {

@@ -67,10 +67,7 @@ impl Health {
     pub(crate) fn poison(&self, error: &Error) {
         planted!(Bug::FailureIgnored => { return });
         let mut reasons = self.reasons.lock();
-        reasons.failure.get_or_insert_with(|| match error {
-            Error::ReadOnly { reason } => reason.clone(),
-            other => other.to_string(),
-        });
+        reasons.failure.get_or_insert_with(|| error.reason());
         self.state.store(READ_ONLY, Ordering::Release);
     }
 

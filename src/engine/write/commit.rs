@@ -113,6 +113,7 @@ impl Committer {
             }
             // Step 1.
             if let Err(error) = self.prepare_record(thread, entries, durability) {
+                self.durable_log.note_failure();
                 // The space of the ballast, and what background work frees, is for deletes.
                 let are_deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
                 drop(view);
