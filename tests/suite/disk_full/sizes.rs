@@ -3,6 +3,7 @@
 //! Once, the ballast of a store of 100 MB took 214 MB, since it followed the budget, and nothing ever made it smaller.
 
 use alluvium::{Db, Options, WriteBatch};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -73,4 +74,66 @@ fn ballast_and_manifest_follow_the_data() {
     }
     db.close().unwrap();
     expect_small(path, "emptied, closed");
+}
+
+/// Bytes of blocks of the store: in branch files, and in all others.
+fn blocks(path: &Path) -> (u64, u64) {
+    let mut bytes = (0, 0);
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        // A file may be removed meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
+        let is_branch = entry.path().extension().is_some_and(|extension| extension == "branch");
+        *(if is_branch { &mut bytes.0 } else { &mut bytes.1 }) += metadata.blocks() * 512;
+    }
+    bytes
+}
+
+/// Once, a store of 1,000 pairs took 17 MB after the first close, 27 MB after the second one, and 35 MB after the third.
+#[test]
+fn a_small_store_stays_small() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let db = Db::open(path, Options::default()).unwrap();
+    let (data, others) = blocks(path);
+    assert!(data + others < 256 << 10, "a new store takes {data} + {others} bytes");
+    for number in 0..1000u32 {
+        db.put(number.to_be_bytes(), [number as u8; 100]).unwrap();
+    }
+    db.close().unwrap();
+    for opening in 0..4 {
+        let (data, others) = blocks(path);
+        println!("1,000 pairs, closed: {data} + {others} bytes");
+        assert!(data + others < 512 << 10, "1,000 pairs take {data} + {others} bytes after opening {opening}");
+        let db = Db::open(path, Options::default()).unwrap();
+        db.put("one more", opening.to_string()).unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// After single puts, so that log and memory are as large as they get.
+#[test]
+fn the_files_beside_the_data_are_small_once_the_store_is_idle_or_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let db = Db::open(path, Options::default()).unwrap();
+    const PAIRS: u64 = 300_000;
+    for number in 0..PAIRS {
+        db.put(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [number as u8; 100]).unwrap();
+    }
+    let bytes = PAIRS * 108;
+    let deadline = Instant::now() + 2 * PATIENCE;
+    let idle = loop {
+        let others = blocks(path).1;
+        if others <= bytes / 10 + (8 << 20) || Instant::now() > deadline {
+            break others;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    println!("{bytes} bytes of data, idle: {idle} bytes beside");
+    assert!(idle <= bytes / 10 + (8 << 20), "{idle} bytes beside {bytes} bytes of data");
+    db.close().unwrap();
+    let (data, others) = blocks(path);
+    println!("closed: {data} bytes of branch files, {others} beside");
+    assert!(others <= bytes / 20 + (1 << 20), "closed: {others} bytes beside {bytes} bytes of data");
 }
