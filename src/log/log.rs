@@ -74,6 +74,11 @@ impl State {
         self.sealed.extend(segments.into_iter().filter(|segment| !Arc::ptr_eq(segment, current)));
     }
 
+    /// Whether so much of the current segment is in use that the next one should be made ready.
+    pub(super) fn is_partly_used(&self) -> bool {
+        self.sizing.is_partly_used(self.current.size(), self.current.claimed())
+    }
+
     /// Whether a next segment should be made.
     pub(super) fn wants_next(&self) -> bool {
         self.next_wanted && self.next.is_none()
@@ -176,7 +181,7 @@ impl Log {
     #[cfg(feature = "async")]
     pub fn has_segment_ready(&self) -> bool {
         let state = self.state.lock();
-        state.next.is_some() || !state.current.is_partly_used()
+        state.next.is_some() || !state.is_partly_used()
     }
 
     /// Sets whether the disk is full. If so, segments are as small as possible, and no file is kept for reuse, so that

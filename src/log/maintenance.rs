@@ -70,7 +70,7 @@ impl Log {
             let claimed = state.current.claim(count);
             self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
             if let Some(first) = claimed {
-                if state.current.is_partly_used() && state.next.is_none() && !state.next_wanted {
+                if state.is_partly_used() && state.next.is_none() && !state.next_wanted {
                     state.next_wanted = true;
                     self.wake(&mut state, LogTask::MakeReady);
                 }

@@ -26,9 +26,6 @@ use crossbeam_utils::CachePadded;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-/// The next segment is made ready late in segments up to this size.
-const SMALL_BYTES: usize = 64 << 10;
-
 /// The mapped memory of a segment.
 #[derive(Debug)]
 struct Memory(NonNull<u8>);
@@ -178,13 +175,6 @@ impl Segment {
                 None => return None,
             }
         }
-    }
-
-    /// Whether so many chunks were handed out that the next segment should be made ready. A fast writer fills a small
-    /// segment before the next one can be ready, and a slow one needs it late or not at all.
-    pub fn is_partly_used(&self) -> bool {
-        let quarters = if self.size.record_bytes() <= SMALL_BYTES { 3 } else { 1 };
-        4 * self.claimed() >= quarters * self.size.chunks
     }
 
     /// Whether no chunk was handed out yet, and idle writers leave no `count` adjacent chunks.

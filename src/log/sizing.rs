@@ -16,6 +16,8 @@ const FAST: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(10);
 /// By how much the next one is larger or smaller.
 const STEP: usize = 4;
+/// The next segment is made ready late in growing segments up to this size.
+const SMALL_BYTES: usize = 64 << 10;
 /// Chunks of a segment: many, because a segment is full once every chunk has an owner, however little the owners have
 /// written. Small segments have fewer.
 const CHUNKS: usize = 512;
@@ -57,6 +59,13 @@ impl Sizing {
         let bytes = bytes.min(segment_bytes);
         let chunk_bytes = (bytes / CHUNKS).next_power_of_two().clamp(IO_ALIGNMENT.min(chunk_bytes), chunk_bytes);
         SegmentSize { chunks: (bytes / chunk_bytes).max(1), chunk_bytes }
+    }
+
+    /// Whether so many chunks of a segment are in use that the next one should be made ready. A fast writer fills a
+    /// small segment before the next one can be ready, and a slow one needs it late or not at all.
+    pub fn is_partly_used(&self, size: SegmentSize, chunks_in_use: usize) -> bool {
+        let is_small = size.record_bytes() <= SMALL_BYTES && size.bytes() < self.largest().bytes();
+        4 * chunks_in_use >= size.chunks * if is_small { 3 } else { 1 }
     }
 
     /// Notes that the current segment is used up and another one begins.
@@ -127,6 +136,16 @@ mod tests {
         sizing.note_record(7 << 20);
         assert_eq!(sizing.next(false), sizing.largest());
         assert_eq!(sizing.dedicated(20 << 20), size(1280, 16 << 10));
+    }
+
+    #[test]
+    fn the_next_segment_is_made_early_except_after_small_ones() {
+        let sizing = Sizing::new(OPTIONS, Duration::ZERO);
+        assert!(!sizing.is_partly_used(size(8, 4096), 5) && sizing.is_partly_used(size(8, 4096), 6));
+        assert!(!sizing.is_partly_used(size(512, 4096), 127) && sizing.is_partly_used(size(512, 4096), 128));
+        // If there are no larger ones, a writer may wait for it.
+        let options = LogOptions { segment_bytes: 20 << 10, chunk_bytes: 4096, ..OPTIONS };
+        assert!(Sizing::new(options, Duration::ZERO).is_partly_used(size(5, 4096), 2));
     }
 
     #[test]
