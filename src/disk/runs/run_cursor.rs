@@ -2,9 +2,10 @@
 
 use super::run::Run;
 use crate::branch::{BranchCursor, Purpose, Target, search_together};
-use crate::merge::{Cursor, EntryRef, MergeCursor, PinnedValue};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
+use std::ops::ControlFlow;
 
 /// See the module.
 pub struct RunCursor {
@@ -155,6 +156,25 @@ impl Cursor for RunCursor {
         let at = self.at;
         self.open(at).prev()?;
         self.skip_back()
+    }
+
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        loop {
+            let at = self.at;
+            let flow = self.open(at).pass(limit, visit)?;
+            // On an entry that was refused or is past the limit.
+            if self.valid() {
+                return Ok(flow);
+            }
+            self.skip_forward()?;
+            if !self.valid() || limit.is_reached(self.entry().key) {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
     }
 
     #[inline]

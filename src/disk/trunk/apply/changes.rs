@@ -22,6 +22,7 @@ use crate::disk::trunk::jobs::change::{Change, Outcome};
 use crate::disk::trunk::tree::bundle::Bundle;
 use crate::disk::trunk::tree::draft::Draft;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::merge_range;
 use crate::disk::trunk::tree::neighbours;
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::overwrite_ratio::OverwriteRatio;
@@ -80,7 +81,7 @@ fn merge(
     let to = from + node.bundles[from..].iter().take_while(|bundle| present(bundle)).count();
     assert!(!node.bundles[to..].iter().any(present), "merged bundles are adjacent");
     let mut draft = Draft::of(node);
-    draft.replace_bundles(from, to, Arc::clone(merged));
+    draft.replace_bundles(from, to, Arc::clone(merged), merge_range::load(node, from..to).bytes);
     if let Some(measured) = measured {
         draft.note_overwrite_ratio(measured);
     }

@@ -15,6 +15,13 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     found.into_iter().map(|(_, choice)| choice).find(|choice| accepts(choice))
 }
 
+/// The merge of a whole leaf, if scans have paid for it. Where some of the leaf's runs would be merged, or get a maplet,
+/// this goes first: those runs are about to go.
+pub fn paid_merge(leaf: &Arc<Node>) -> Option<Choice> {
+    let is_paid = leaf.is_leaf() && leaf.runs() > 1 && leaf.scans.exceeds(leaf.active.bytes);
+    is_paid.then(|| Choice::Merge(Arc::clone(leaf), 0..leaf.bundles.len()))
+}
+
 /// Gathers the choices at and below a node. `above`: the bytes that wait in its ancestors for its range, and the
 /// topmost flush of them.
 fn gather(node: &Arc<Node>, above: (u64, Option<Choice>), found: &mut Vec<(u64, Choice)>) {

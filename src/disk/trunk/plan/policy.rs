@@ -4,12 +4,13 @@
 //! and data that only passes through a node is never merged there. Next are nodes with very many runs, which get a
 //! maplet or are merged, because reads meet the runs. Then leaves above their target are split by reference, or
 //! rewritten if they are full of garbage, those with the densest updates first. Then runs are merged, and maplets
-//! built, where reads meet most runs. Last, nodes that deletes have left with little data are joined (`join.rs`).
+//! built, where reads meet most runs; a leaf for which scans have paid is merged whole instead (`for_scans.rs`). Last, nodes that deletes have left with little data are joined (`join.rs`).
 //!
 //! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
 //! where it waits with other data, and at its leaf once plus what is rewritten to limit the number of runs.
 
 use super::choice::Choice;
+use super::for_scans::paid_merge;
 use super::join;
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::options::{TOMBSTONE_PERCENT, TrunkOptions};
@@ -42,17 +43,23 @@ pub fn choose(
     // reads meet more and more runs. But a leaf of which more may be garbage than not is sampled before its newest runs
     // are merged with each other, which would free next to nothing.
     let urgent_merges = merges.partition_point(|node| node.runs() > tree.options().runs_limit);
-    let merge = |node: &&Arc<Node>| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?));
+    let merge = |node: &&Arc<Node>| {
+        let some = node.merge.clone().map(|range| Choice::Merge(Arc::clone(node), range));
+        paid_merge(node).into_iter().chain(some)
+    };
     let (urgent_merges, merges) = (merges[..urgent_merges].iter(), merges[urgent_merges..].iter());
     let maplets = maplets(&nodes, tree.options());
     let many = maplets.partition_point(|(probes, _)| *probes >= tree.options().runs_limit / 2);
-    let choice = |(_, choice): &(usize, Choice)| choice.clone();
-    let (urgent_maplets, maplets) = (maplets[..many].iter().map(choice), maplets[many..].iter().map(choice));
+    let maplet = |(_, choice): &(usize, Choice)| {
+        let paid = if let Choice::BuildMaplet(node, _) = choice { paid_merge(node) } else { None };
+        paid.into_iter().chain([choice.clone()])
+    };
+    let (urgent_maplets, maplets) = (maplets[..many].iter().flat_map(maplet), maplets[many..].iter().flat_map(maplet));
     let is_dense = |node: &Node| is_due(node) && update_density(node) >= DENSITY_ONE;
     let sample_first = |node: &Arc<Node>| is_dense(node).then(|| Choice::SampleLeaf(Arc::clone(node)));
     let urgent_merges = urgent_merges.flat_map(|node| sample_first(node).into_iter().chain(merge(node)));
     let urgent = flushes.chain(urgent_maplets).chain(urgent_merges);
-    let usual = samples.chain(merges.copied().filter_map(merge)).chain(maplets);
+    let usual = samples.chain(merges.copied().flat_map(merge)).chain(maplets);
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
     urgent.chain(usual).chain(joins).find(|choice| accepts(choice))
 }

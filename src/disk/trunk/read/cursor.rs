@@ -12,9 +12,10 @@ use crate::disk::runs::run::{self, Key, Run};
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
-use crate::merge::{Cursor, EntryRef, MergeCursor, PinnedValue, RangeTombstones};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones};
 use crate::util::sync::Arc;
 use crate::util::{Kind, Result, SequenceNumber};
+use std::ops::ControlFlow;
 
 /// See the module.
 pub struct TreeCursor {
@@ -237,6 +238,34 @@ impl Cursor for TreeCursor {
             path.cursor.prev()?;
         }
         self.settle_back()
+    }
+
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        while let Some(path) = &mut self.path {
+            // Invariant 1.
+            let upper = path.upper.as_deref().filter(|_| path.spills_past).map_or(Limit::NONE, Limit::at);
+            let (steps, tombstones) = (&mut self.steps, &mut self.tombstones);
+            let flow = path.cursor.pass(limit.min(upper), &mut |entry| {
+                let flow = visit(entry);
+                if flow.is_continue() {
+                    *steps += 1;
+                    *tombstones += u64::from(entry.kind == Kind::Delete);
+                }
+                flow
+            })?;
+            self.settle_forward()?;
+            if flow.is_break() || !self.valid || limit.is_reached(self.entry().key) {
+                return Ok(flow);
+            }
+            self.valid = false;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     #[inline]

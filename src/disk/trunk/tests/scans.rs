@@ -1,9 +1,16 @@
 //! Merges for scans happen once scans have paid as much for runs as a merge costs, and not before.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::disk::trunk::jobs::change::{Change, NodeRange, Outcome};
+use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::tree::empty_overlaps::SplitPlan;
+use crate::disk::trunk::tree::merge_range;
+use crate::disk::trunk::{Job, TrunkOptions};
 use crate::io::simulated::Operation;
 use crate::merge::Cursor;
 use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
 
 /// A tree with several runs on every path.
 fn rig() -> Rig {
@@ -108,5 +115,71 @@ fn merges_for_scans_cost_no_more_than_the_scans() {
     // disk reads here.
     let (rewritten, runs_max) = (rig.trunk.written().scan_compacted_bytes, 24);
     assert!(rewritten > 0 && rewritten < seeks * runs_max * 250, "{rewritten} bytes for {seeks} searches");
+    rig.check_reads(&mut Random(9), 100);
+}
+
+/// A root that is a leaf of six runs, for which scans have paid about as much as a merge of `part` of it costs.
+fn paid_leaf(part: f64) -> Rig {
+    let mut rig = Rig::new(TrunkOptions { leaf_bytes_min: 4 << 20, ..small_options(1 << 20) });
+    let mut random = Random(6);
+    for _ in 0..6 {
+        let keys = (0..300).map(|_| random.next() % 1_000_000);
+        rig.incorporate(keys.map(|key| (number_key(key), Some(vec![1; 100]))).collect());
+    }
+    assert!(rig.tree.root().is_leaf() && rig.tree.root().runs() == 6);
+    while !rig.tree.root().scans.exceeds((rig.tree.bytes() as f64 * part) as u64) {
+        seek(&rig, 10, 1_000_000);
+    }
+    rig
+}
+
+fn merge(rig: &Rig, range: std::ops::Range<usize>) -> Job {
+    let choice = Choice::Merge(rig.tree.root().clone(), range);
+    Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, for_scans: false }
+}
+
+/// Regression test: a merge of some runs of a leaf, or a split, once forgot what scans had paid for it. Beside writes
+/// each new run led to one of these, so leaves that were scanned all the time were never merged for it.
+#[test]
+fn what_scans_have_paid_outlives_a_merge_of_some_runs_and_a_split() {
+    let mut rig = paid_leaf(0.9);
+    let (paid, merged) = (rig.tree.root().scans.units(), merge_range::load(rig.tree.root(), 4..6).bytes);
+    let job = merge(&rig, 4..6);
+    rig.finish(&job);
+    drop(job);
+    let left = rig.tree.root().scans.units();
+    // By `tree/scan_cost.rs`, 250 bytes are a unit.
+    assert_eq!(left, paid - merged.div_ceil(250), "{paid} units were paid and {merged} bytes merged");
+    assert!(left > paid / 2);
+
+    let range = NodeRange::of(rig.tree.root());
+    let split = SplitPlan { keys: vec![number_key(500_000)[..].into()], ..SplitPlan::default() };
+    rig.apply(Outcome { change: Change::Split { range, split }, claim: None });
+    let parts: Vec<u64> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.scans.units()).collect();
+    assert_eq!(parts, [left / 2; 2]);
+
+    // Once the whole leaf is merged, a new count begins.
+    let mut rig = paid_leaf(1.5);
+    let job = merge(&rig, 0..6);
+    rig.finish(&job);
+    assert_eq!(rig.tree.root().scans.units(), 0);
+}
+
+/// While scans have paid for the whole, no time is spent on some of the runs.
+#[test]
+fn a_leaf_that_is_paid_for_is_merged_whole_by_ordinary_work() {
+    let mut rig = paid_leaf(0.9);
+    // Whether the leaf is large enough for a split is found first.
+    while let Some(job) =
+        rig.trunk.pick(&rig.tree, &rig.retention()).filter(|job| job.to_string().starts_with("sample"))
+    {
+        rig.finish(&job);
+    }
+    let next = |rig: &Rig| rig.trunk.pick(&rig.tree, &rig.retention()).map_or(String::new(), |job| job.to_string());
+    assert!(next(&rig).starts_with("build maplet"), "{}", next(&rig));
+    seek(&rig, 2000, 1_000_000);
+    assert!(next(&rig).starts_with("merge"), "{}", next(&rig));
+    rig.work();
+    assert_eq!(rig.tree.root().runs(), 1, "{}", rig.tree.describe());
     rig.check_reads(&mut Random(9), 100);
 }

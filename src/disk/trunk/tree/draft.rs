@@ -150,9 +150,11 @@ impl Draft {
 
     /// Replaces the bundles `from..to` with `bundle`. The new bundle has for a pivot what was active of them for it, so
     /// it is active exactly for the pivots for which one of them was.
-    pub fn replace_bundles(&mut self, from: usize, to: usize, bundle: Arc<Bundle>) {
+    /// They had `bytes` active at this node.
+    pub fn replace_bundles(&mut self, from: usize, to: usize, bundle: Arc<Bundle>, bytes: u64) {
+        let is_whole = to - from == self.bundles.len();
+        self.scans = if is_whole { 0 } else { ScanCost::after_merge(self.scans, bytes) };
         self.bundles.splice(from..to, [bundle]);
-        self.scans = 0;
         for pivot in &mut self.pivots {
             if pivot.first_active >= to {
                 pivot.first_active -= to - from - 1;
@@ -191,7 +193,7 @@ impl Draft {
                 pivots,
                 bundles: self.bundles.clone(),
                 known,
-                scans: 0,
+                scans: self.scans / (keys.len() as u64 + 1),
                 overwrite_ratio: self.overwrite_ratio,
                 maplets,
             });

@@ -4,7 +4,9 @@
 //!
 //! The rule is that of the ski rental problem: once scans have paid as much for runs as a merge costs, the path is
 //! merged. So merges for scans never cost more than the scans themselves have, and a path that is scanned for long pays
-//! for its runs once. Each merge starts a new count.
+//! for its runs once. A merge of a whole leaf starts a new count. A merge of some of its runs takes what it cost from the
+//! count, and the parts of a split leaf share it. *Otherwise,* when each of these began a new count: scans beside writes
+//! paid for the same leaf again and again, and it was never merged.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
@@ -54,6 +56,17 @@ impl ScanCost {
     pub fn exceeds(&self, bytes: u64) -> bool {
         self.units().saturating_mul(BYTES_PER_UNIT) > bytes
     }
+
+    /// Forgets what scans have paid.
+    #[cfg(test)]
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// What is left of `units` after a merge of `bytes`.
+    pub fn after_merge(units: u64, bytes: u64) -> u64 {
+        units.saturating_sub(bytes.div_ceil(BYTES_PER_UNIT))
+    }
 }
 
 /// The number of entries that a scan passes, on average over the last scans. It sizes the first read of a scan. Any
@@ -101,6 +114,8 @@ mod tests {
         cost.charge_tombstones(1);
         cost.charge_tombstones(2000);
         assert_eq!(cost.units(), 199 + 1000);
+        assert_eq!(ScanCost::after_merge(1199, 1100 * BYTES_PER_UNIT), 99);
+        assert_eq!(ScanCost::after_merge(1199, 1200 * BYTES_PER_UNIT), 0);
     }
 
     #[test]
