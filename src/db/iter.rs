@@ -91,7 +91,7 @@ impl Iter {
 
     /// Moves to the next pair. After the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
-        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::next) } else { Ok(()) }
+        if self.valid() { self.front.step(&self.scope) } else { Ok(()) }
     }
 
     /// Moves to the previous pair. Before the first pair the iterator becomes unpositioned.
@@ -148,7 +148,7 @@ impl Iter {
     pub(crate) fn set_values(&mut self, values: Values) {
         self.scope.values = values;
         self.front.drop_cursor();
-        self.back.iter().for_each(|back| back.drop_cursor());
+        self.back.iter_mut().for_each(|back| back.drop_cursor());
     }
 
     /// Moves the front to the next pair that was not returned yet, and marks it as returned. False if none is left.
@@ -158,7 +158,7 @@ impl Iter {
         }
         match self.front.state {
             State::New => self.front.move_cursor(&self.scope, false, ViewCursor::seek_first)?,
-            State::Returned => self.front.move_cursor(&self.scope, true, ViewCursor::next)?,
+            State::Returned => self.front.step(&self.scope)?,
             State::Current | State::Exhausted => {}
         }
         let is_left = self.front.valid()

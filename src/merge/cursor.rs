@@ -3,8 +3,9 @@
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
 use super::pinned_value::PinnedValue;
-use crate::util::{Kind, Result, SequenceNumber};
+use crate::util::{Kind, Result, SequenceNumber, key};
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 /// One entry, borrowed from the cursor until it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,41 @@ impl EntryRef<'_> {
     }
 }
 
+/// A key at which a cursor stops (`Cursor::pass`).
+#[derive(Clone, Copy, Debug)]
+pub struct Limit<'a> {
+    head: u128,
+    key: Option<&'a [u8]>,
+}
+
+impl<'a> Limit<'a> {
+    /// No limit.
+    pub const NONE: Self = Self { head: u128::MAX, key: None };
+
+    /// At `key`.
+    #[inline]
+    pub fn at(key: &'a [u8]) -> Self {
+        Self { head: key::wide_head(key), key: Some(key) }
+    }
+
+    /// The lower one of two.
+    #[inline]
+    pub fn min(self, other: Self) -> Self {
+        match (self.key, other.key) {
+            (Some(own), Some(others)) if (self.head, own) > (other.head, others) => other,
+            (None, Some(_)) => other,
+            _ => self,
+        }
+    }
+
+    /// Whether `key` is not before the limit.
+    #[inline]
+    pub fn is_reached(&self, key: &[u8]) -> bool {
+        let head = key::wide_head(key);
+        if head == self.head { self.key.is_some_and(|limit| key >= limit) } else { head > self.head }
+    }
+}
+
 /// A position in a sorted source. A new cursor is unpositioned (`valid()` is false).
 ///
 /// An error, or a step beyond either end, leaves the cursor unpositioned. `next` and `prev` require `valid()`.
@@ -44,6 +80,25 @@ pub trait Cursor: Send {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry.
     fn prev(&mut self) -> Result<()>;
+    /// Shows the current entry to `visit`, and the following ones with keys before `limit`, until it breaks. The cursor
+    /// is then on the first entry that `visit` refused by breaking or that is not before the limit, or unpositioned at
+    /// the end. Requires `valid()`; the limit does not concern the current entry. Many entries cost less so than by
+    /// `next`.
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        loop {
+            if visit(self.entry()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.next()?;
+            if !self.valid() || limit.is_reached(self.entry().key) {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
+    }
     /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
     /// The current entry. Requires `valid()`.
@@ -80,6 +135,13 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn prev(&mut self) -> Result<()> {
         (**self).prev()
+    }
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        (**self).pass(limit, visit)
     }
     fn valid(&self) -> bool {
         (**self).valid()

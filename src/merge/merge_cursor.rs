@@ -17,12 +17,12 @@
 //! their paths meet. B's side sent up a source with an entry no greater than B's, so equal to A's, and the match at
 //! that node was played when the later of its two sides last changed, with these same entries. That match reported a
 //! tie, and `settle` returns only after ties are skipped.
-//! does not return before ties are passed over.
 
-use super::cursor::{Cursor, EntryRef};
+use super::cursor::{Cursor, EntryRef, Limit};
 use super::pinned_value::PinnedValue;
 use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 /// No source: the merge is unpositioned.
 const NOWHERE: usize = usize::MAX;
@@ -44,7 +44,7 @@ pub struct MergeCursor<C> {
     direction: Direction,
     /// The older of two sources that the last matches found on equal entries.
     tied: Option<usize>,
-    /// Buffer for the key while the direction changes.
+    /// Buffer for a key: while the direction changes, and the limit of the winner in `pass`.
     turning_key: Vec<u8>,
 }
 
@@ -242,6 +242,25 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle_all()
     }
 
+    /// The source whose entry comes next after that of `winner`: it has lost to it. `None` if all others are at their
+    /// ends. Going forward.
+    fn runner_up(&self, winner: usize) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        let mut node = (self.sources.len() + winner) / 2;
+        while node > 0 {
+            let other = self.losers[node];
+            let is_better = |best: usize| match self.heads[other].cmp(&self.heads[best]) {
+                Ordering::Equal => self.sources[other].entry().key < self.sources[best].entry().key,
+                order => order == Ordering::Less,
+            };
+            if other != NOWHERE && self.sources[other].valid() && best.is_none_or(is_better) {
+                best = Some(other);
+            }
+            node /= 2;
+        }
+        best
+    }
+
     #[inline]
     fn go(&mut self, direction: Direction) -> Result<()> {
         debug_assert!(self.valid());
@@ -273,6 +292,44 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     fn prev(&mut self) -> Result<()> {
         self.go(Direction::Backward)
+    }
+
+    /// A source that wins twice in a row then passes its entries up to the next one of any other source, so inside one
+    /// source no match is played. Where sources take turns, finding that limit would cost more than a match.
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        debug_assert!(self.valid());
+        let mut before = NOWHERE;
+        loop {
+            if self.winner != before || self.direction == Direction::Backward {
+                before = self.winner;
+                if visit(self.entry()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.go(Direction::Forward)?;
+            } else {
+                let winner = std::mem::replace(&mut self.winner, NOWHERE);
+                let mut limit = limit;
+                if let Some(next) = self.runner_up(winner) {
+                    self.turning_key.clear();
+                    self.turning_key.extend_from_slice(self.sources[next].entry().key);
+                    limit = limit.min(Limit::at(&self.turning_key));
+                }
+                let flow = self.sources[winner].pass(limit, visit)?;
+                self.refresh_head(winner);
+                let winner = if self.sources.len() == 1 { winner } else { self.replay(winner) };
+                self.settle(winner)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            if !self.valid() || limit.is_reached(self.entry().key) {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
     }
 
     #[inline]

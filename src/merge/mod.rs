@@ -7,17 +7,19 @@ pub mod operator;
 pub mod pinned_value;
 pub mod range_tombstones;
 pub mod retention;
+pub mod rows;
 #[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
 pub mod version_filter;
 pub mod visible;
 
-pub use cursor::{Cursor, EntryRef};
+pub use cursor::{Cursor, EntryRef, Limit};
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
 pub use pinned_value::PinnedValue;
 pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
+pub use rows::Rows;
 pub use version_filter::VersionFilter;
 pub use visible::{Values, VisibleCursor};
 

@@ -15,15 +15,21 @@
 //!    beyond the end.
 //! 4. If only keys are wanted (`Values::Skipped`), `value` stays empty, and `operands` says only whether there are any.
 //! 5. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each operand.
+//! 6. After `read_ahead` has given rows, the inner cursor is behind the last of them. `key` is that of the last entry
+//!    that it has passed, so `next` finds the key after the rows. There is no current key.
 
-use super::cursor::{Cursor, EntryRef};
+use super::cursor::{Cursor, EntryRef, Limit};
 use super::pinned_value::PinnedValue;
+use super::rows::Rows;
 use crate::util::{Error, Kind, Result, SequenceNumber};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Number of versions that are skipped one by one before a seek skips the rest. A seek costs as much as some tens of
 /// steps.
 const STEPS_MAX: u32 = 16;
+/// Bytes after which rows end.
+const ROW_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -33,6 +39,8 @@ enum State {
     /// As `Forward`, but operands were gathered.
     Gathered,
     Backward,
+    /// Behind the rows that were read ahead.
+    Ahead,
 }
 
 /// What the user of a cursor needs of the values.
@@ -136,7 +144,7 @@ impl<C: Cursor> VisibleCursor<C> {
         match std::mem::replace(&mut self.state, State::Unpositioned) {
             State::Forward => self.inner.next()?,
             // The inner cursor is where `find_forward` continues.
-            State::Gathered => {}
+            State::Gathered | State::Ahead => {}
             State::Backward => self.inner.seek(&self.key, SequenceNumber::ZERO)?,
             State::Unpositioned => debug_assert!(false, "a step of an unpositioned cursor"),
         }
@@ -152,9 +160,47 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.leave_key_backward()?;
             }
             State::Backward => {}
-            State::Unpositioned => debug_assert!(false, "a step of an unpositioned cursor"),
+            State::Ahead | State::Unpositioned => debug_assert!(false, "a step back without a current key"),
         }
         self.find_backward()
+    }
+
+    /// Reads up to `count` pairs behind the current one into `rows`, and moves behind them: then `next` or a seek must
+    /// follow. It gives fewer at the end of the range and before keys that need more work than a copy (operands,
+    /// references, many versions), and none after a move other than `next` or a forward seek. After an error the rows
+    /// so far are valid, and the cursor must seek.
+    pub fn read_ahead(&mut self, count: usize, rows: &mut Rows) -> Result<()> {
+        rows.clear();
+        if self.state != State::Forward || self.masked || self.values == Values::Pinned || count == 0 {
+            return Ok(());
+        }
+        let Self { inner, at, upper, key, values, .. } = self;
+        let mut steps = 0;
+        let mut visit = |entry: EntryRef<'_>| {
+            if entry.key == &key[..] || entry.number > *at {
+                steps += 1;
+                return if steps < STEPS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            }
+            let is_past = upper.as_deref().is_some_and(|upper| entry.key >= upper);
+            let is_full = || rows.len() == count || rows.bytes() + entry.value.len() > ROW_BYTES_MAX;
+            match entry.kind {
+                Kind::Put if !is_past && !is_full() => {
+                    let value = if *values == Values::Skipped { &[] } else { entry.value };
+                    rows.push(entry.key, value);
+                }
+                Kind::Delete if !is_past => {}
+                _ => return ControlFlow::Break(()),
+            }
+            steps = 0;
+            key.clear();
+            key.extend_from_slice(entry.key);
+            ControlFlow::Continue(())
+        };
+        self.state = State::Unpositioned;
+        let flow = inner.pass(Limit::NONE, &mut visit)?;
+        debug_assert!(flow.is_break() || !self.inner.valid());
+        self.state = State::Ahead;
+        Ok(())
     }
 
     /// The inner cursor, for its statistics.
@@ -166,7 +212,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Whether the cursor is on a key.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.state != State::Unpositioned
+        !matches!(self.state, State::Unpositioned | State::Ahead)
     }
 
     /// The version of the key that is seen: `Kind::Put` or `Kind::ValueReference`. If there are `operands`, the version

@@ -13,11 +13,11 @@ use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{ReadDone, ReadRequest};
-use crate::merge::{Cursor, EntryRef, PinnedValue};
+use crate::merge::{Cursor, EntryRef, Limit, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// An index page on the path to the leaf, and the child that was taken. A seek does not keep the page, so in a cached
 /// branch it pins nothing but its leaf. The first step to another leaf keeps it for all following steps.
@@ -222,6 +222,34 @@ impl BranchCursor {
         self.valid = true;
     }
 
+    /// As `pass`, to the end of the leaf: `None` if that was reached. The page is parsed once.
+    fn pass_in_leaf(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        let payload = self.leaf.payload();
+        let page = SortedPage::new(payload)?;
+        loop {
+            let (number, kind) = (tag_number(self.tag), tag_kind(self.tag));
+            let value = payload.get(self.value.clone()).unwrap_or_default();
+            if visit(EntryRef { key: &self.key, number, kind, value }).is_break() {
+                return Some(ControlFlow::Break(()));
+            }
+            let at = self.at + 1;
+            if at >= self.count {
+                return None;
+            }
+            let parts = page.parts(at);
+            page.complete_key(at, &parts, &mut self.key);
+            page.prefetch(at + 1);
+            (self.tag, self.value, self.at) = (parts.tag, parts.value, at);
+            if limit.is_reached(&self.key) {
+                return Some(ControlFlow::Continue(()));
+            }
+        }
+    }
+
     /// Moves to entry `at` of the current leaf, or to the first entry of the next leaf if `at` is after the last entry.
     #[inline]
     fn position_at_or_after(&mut self, at: usize) -> Result<()> {
@@ -412,6 +440,26 @@ impl Cursor for BranchCursor {
         debug_assert!(self.valid);
         self.valid = false;
         self.position_before(self.at)
+    }
+
+    fn pass(
+        &mut self,
+        limit: Limit<'_>,
+        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        loop {
+            if let Some(flow) = self.pass_in_leaf(limit, visit) {
+                return Ok(flow);
+            }
+            self.valid = false;
+            if !self.step_leaf(true)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.position_on(0);
+            if !self.valid || limit.is_reached(&self.key) {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
     }
 
     #[inline]

@@ -3,15 +3,25 @@
 //! A cursor reads one view. If the view has changed by the next step, the position opens a cursor in the newest view at
 //! (snapshot, key). If the view changes while the iterator is idle, the cursor is dropped, so an idle iterator pins the
 //! versions of its snapshot, but neither memory nor files (`docs/concurrency.md`, T3).
+//!
+//! Steps forward read ahead: more and more rows at once, which are copies, so they need neither cursor nor view. The
+//! cursor is then behind them (`is_ahead`), and every move but the next step forward seeks first.
 
 use super::cached_cursors::{CachedCursor, CursorSlot, ViewCursor};
 use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
-use crate::merge::{Cursor, MergeCursor, PinnedValue, Values, VisibleCursor};
+use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, Values, VisibleCursor};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
+
+/// Most rows that a step reads ahead.
+const AHEAD_MAX: usize = 64;
+/// A scan reads ahead an eighth of the rows that it has passed, so at most so much of what it reads is not needed.
+const STEPS_PER_ROW_AHEAD: usize = 8;
+/// A shorter scan reads nothing ahead: a few rows at once cost more than one after the other.
+const STEPS_MIN: usize = 64;
 
 /// The pairs that both ends of an iterator move over, and the form in which they return values.
 pub(crate) struct Scope {
@@ -44,13 +54,20 @@ pub(crate) struct Position {
     value: Vec<u8>,
     /// The value of the current pair, if it is held in its page.
     held: Option<PinnedValue>,
+    /// Rows behind the current pair, or with the current pair as the row that it is on.
+    rows: Rows,
+    /// Steps forward since the last other move.
+    steps: usize,
+    /// Whether the cursor is behind the rows and not on the current pair.
+    is_ahead: bool,
 }
 
 impl Position {
     pub(crate) fn new(read: &ReadPath) -> Self {
         let slot = Arc::new(CursorSlot::default());
         read.cached_cursors.add(&slot);
-        Self { slot, state: State::New, key: Vec::new(), value: Vec::new(), held: None }
+        let (key, value, rows) = (Vec::new(), Vec::new(), Rows::default());
+        Self { slot, state: State::New, key, value, held: None, rows, steps: 0, is_ahead: false }
     }
 
     /// Whether the position is on a pair.
@@ -65,7 +82,7 @@ impl Position {
 
     /// The current value, if values are copied.
     pub(crate) fn value(&self) -> &[u8] {
-        &self.value
+        if self.rows.is_on_row() { self.rows.value() } else { &self.value }
     }
 
     /// Takes the current value.
@@ -73,32 +90,84 @@ impl Position {
         Pinned::new(self.held.take(), std::mem::take(&mut self.value))
     }
 
-    /// Drops the cursor; the position stays on its pair.
-    pub(crate) fn drop_cursor(&self) {
+    /// Drops the cursor and the rows behind the current pair; the position stays on its pair.
+    pub(crate) fn drop_cursor(&mut self) {
+        if self.rows.is_on_row() {
+            self.value.clear();
+            self.value.extend_from_slice(self.rows.value());
+        }
+        self.rows.clear();
+        self.is_ahead = false;
         *self.slot.cached.lock() = None;
     }
 
-    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `from_current`: the
-    /// movement starts at the current key. After an error the position is `Exhausted`.
+    /// Moves as `movement` does, from the current key if `from_current`, and stores the pair that it reaches. After an
+    /// error the position is `Exhausted`.
     pub(crate) fn move_cursor(
         &mut self,
         scope: &Scope,
         from_current: bool,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
-        let result = self.try_move_cursor(scope, from_current, movement);
+        self.steps = 0;
+        let result = self.try_move_cursor(scope, from_current && self.is_ahead, from_current, movement);
         if result.is_err() {
             self.state = State::Exhausted;
         }
         result
     }
 
+    /// Moves to the next pair. Requires `valid()`.
+    #[inline]
+    pub(crate) fn step(&mut self, scope: &Scope) -> Result<()> {
+        let result = self.try_step(scope);
+        if result.is_err() {
+            self.state = State::Exhausted;
+        }
+        result
+    }
+
+    #[inline]
+    fn try_step(&mut self, scope: &Scope) -> Result<()> {
+        self.steps += 1;
+        if self.rows.step() {
+            scope.read.check_open()?;
+            drop(scope.pin.begin_read()?);
+            self.key.clear();
+            self.key.extend_from_slice(self.rows.key());
+            self.state = State::Current;
+            return Ok(());
+        }
+        self.try_move_cursor(scope, false, true, ViewCursor::next)?;
+        if self.steps >= STEPS_MIN && self.valid() {
+            self.read_ahead(scope, (self.steps / STEPS_PER_ROW_AHEAD).min(AHEAD_MAX));
+        }
+        Ok(())
+    }
+
+    /// Reads rows behind the current pair. The step that reaches what failed here meets the failure itself.
+    fn read_ahead(&mut self, scope: &Scope, count: usize) {
+        let Ok(_inside) = scope.pin.begin_read() else { return };
+        let mut guard = self.slot.cached.lock();
+        // Without a cursor the view has just changed.
+        let Some(cached) = guard.as_mut() else { return };
+        match cached.cursor.read_ahead(count, &mut self.rows) {
+            Ok(()) => self.is_ahead = !cached.cursor.valid(),
+            Err(_) => *guard = None,
+        }
+    }
+
+    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `seeks`: the cursor
+    /// must move to the current key first, if `from_current`.
     fn try_move_cursor(
         &mut self,
         scope: &Scope,
+        seeks: bool,
         from_current: bool,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
+        self.rows.clear();
+        self.is_ahead = false;
         let read = &scope.read;
         read.check_open()?;
         let _inside = scope.pin.begin_read()?;
@@ -110,7 +179,7 @@ impl Position {
             *guard = None;
         }
         let cached = guard.get_or_insert_with(|| open_cursor(scope));
-        if is_outdated && from_current {
+        if (is_outdated || seeks) && from_current {
             cached.cursor.seek(&self.key)?;
             debug_assert!(cached.cursor.valid() && cached.cursor.entry().key == self.key);
         }

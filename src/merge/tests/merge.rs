@@ -2,9 +2,10 @@
 
 use super::{Random, sorted};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, EntryRef, MergeCursor};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor};
 use crate::util::key::wide_head as head;
 use crate::util::{Kind, Result, SequenceNumber};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 /// Distributes entries over sources, newest source first. Some are given to two sources. The copy in the older source
@@ -38,7 +39,8 @@ fn move_randomly(
     at: Option<usize>,
 ) -> Result<Option<usize>> {
     let within = |at: usize| (at < model.len()).then_some(at);
-    match (random.below(12), at) {
+    match (random.below(14), at) {
+        (12.., Some(at)) => pass(random, merge, model, at).map(within),
         (0, _) => merge.seek_first().map(|()| within(0)),
         (1, _) => merge.seek_last().map(|()| model.len().checked_sub(1)),
         (2, _) | (2..7, None) => {
@@ -46,15 +48,35 @@ fn move_randomly(
             let target = model.partition_point(|entry| entry.as_ref().order(&key, number).is_lt());
             merge.seek(&key, number).map(|()| within(target))
         }
-        (3, _) | (7..12, None) => {
+        (3, _) | (7.., None) => {
             let (key, number) = (random.key(16), random.number(60));
             let behind = model.partition_point(|entry| entry.as_ref().order(&key, number).is_le());
             merge.seek_for_prev(&key, number).map(|()| behind.checked_sub(1))
         }
         (4..8, Some(at)) => merge.next().map(|()| within(at + 1)),
         (_, Some(at)) => merge.prev().map(|()| at.checked_sub(1)),
-        _ => unreachable!(),
     }
+}
+
+/// Passes some entries, up to a limit or not. Returns the position of the model.
+fn pass(random: &mut Random, merge: &mut MergeCursor<VecCursor>, model: &[VecEntry], at: usize) -> Result<usize> {
+    let (count, key) = (random.below(10) as usize, random.key(16));
+    let (limit, is_limited) = if random.below(2) == 0 { (Limit::NONE, false) } else { (Limit::at(&key), true) };
+    let mut passed = Vec::new();
+    let flow = merge.pass(limit, &mut |entry| {
+        if passed.len() == count {
+            return ControlFlow::Break(());
+        }
+        passed.push(VecEntry::from(entry));
+        ControlFlow::Continue(())
+    })?;
+    let before_limit = |entry: &&VecEntry| !is_limited || entry.key < key;
+    // The limit does not concern the entry that the cursor was on.
+    let passable = 1 + model[at + 1..].iter().take_while(before_limit).count();
+    let end = at + count.min(passable);
+    assert_eq!(passed, model[at..end], "{count} from {at}, limit {is_limited}: {key:?}");
+    assert_eq!(flow.is_break(), count < passable);
+    Ok(end)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Random, sorted};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, MergeCursor, VisibleCursor};
+use crate::merge::{Cursor, MergeCursor, Rows, VisibleCursor};
 use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// The live keys of a snapshot within the bounds, in order.
@@ -35,21 +35,46 @@ fn move_randomly(
     at: Option<usize>,
 ) -> Result<Option<usize>> {
     let within = |at: usize| (at < model.len()).then_some(at);
-    match (random.below(12), at) {
+    match (random.below(14), at) {
+        (12.., Some(at)) => read_ahead(random, cursor, model, at).map(within),
         (0, _) => cursor.seek_first().map(|()| within(0)),
         (1, _) => cursor.seek_last().map(|()| model.len().checked_sub(1)),
         (2, _) | (2..7, None) => {
             let key = random.key(16);
             cursor.seek(&key).map(|()| within(model.partition_point(|entry| entry.key < key)))
         }
-        (3, _) | (7..12, None) => {
+        (3, _) | (7.., None) => {
             let key = random.key(16);
             cursor.seek_for_prev(&key).map(|()| model.partition_point(|entry| entry.key <= key).checked_sub(1))
         }
         (4..8, Some(at)) => cursor.next().map(|()| within(at + 1)),
         (_, Some(at)) => cursor.prev().map(|()| at.checked_sub(1)),
-        _ => unreachable!(),
     }
+}
+
+/// Reads rows ahead, and steps behind them. Returns the position of the model.
+fn read_ahead(
+    random: &mut Random,
+    cursor: &mut VisibleCursor<impl Cursor>,
+    model: &[VecEntry],
+    at: usize,
+) -> Result<usize> {
+    let (count, mut rows) = (random.below(6) as usize, Rows::default());
+    let result = cursor.read_ahead(count, &mut rows);
+    let mut found = at;
+    while rows.step() {
+        found += 1;
+        assert_eq!((rows.key(), rows.value()), (&model[found].key[..], &model[found].value[..]), "behind {at}");
+    }
+    assert!(found - at <= count);
+    result?;
+    if cursor.valid() {
+        assert_eq!(found, at, "rows were read, and the cursor has not moved");
+    } else {
+        cursor.next()?;
+        found += 1;
+    }
+    Ok(found)
 }
 
 /// With few keys, chains of versions are far longer than what is skipped step by step.
