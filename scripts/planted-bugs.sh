@@ -70,7 +70,7 @@ announce-without-fence       | loom  | a_retired_segment_does_not_change        
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a kill
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shadows        | the reader sees
-shadow-not-copied            | suite | crash::shadow::repeated_kills_during_recovery_lose_nothing         | then a power cut
+shadow-not-copied            | suite | crash::shadow::repeated_kills_during_recovery_lose_nothing         | then a power cut\|that was read here before
 returned-before-written      | suite | crash::shadow::where_mappings_are_not_trusted_a_write_waits_for_the_kernel | acknowledged
 shadow-marks-trusted         | suite | crash::shadow::marks_of_a_shadow_count_only_in_the_same_life        | manifest edits
 writeback-error-ignored      | suite | crash::shadow::a_failed_writeback_of_a_shadow_stops_the_store      | writeback failed
