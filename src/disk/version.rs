@@ -19,6 +19,15 @@ pub enum Version {
 }
 
 impl Version {
+    /// The kind of the component, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Trunk(_) => "trunk",
+            Self::Levels(version) if version.tuning().is_leveled() => "leveled",
+            Self::Levels(_) => "tiered",
+        }
+    }
+
     /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`.
     /// If a range tombstone over the key is newer, the result is that range tombstone.
     #[inline]

@@ -4,6 +4,7 @@ use super::compaction::{Compaction, Input, Output};
 use crate::branch::Branch;
 use crate::disk::levels::state::key_range::KeyRange;
 use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 
 /// The compactions of a level into the next one, the best first. They are disjoint in a leveled store.
@@ -52,7 +53,8 @@ fn of_runs(version: &LevelsVersion, level: usize) -> Option<Compaction> {
     let runs = &version.levels()[level].runs;
     let percent = version.tuning().shape.merge_percent as usize;
     let count = (runs.len() * percent).div_ceil(100).max(2).min(runs.len());
-    let inputs = runs[runs.len() - count..].iter().map(|run| Input::whole(level, run)).collect();
+    let taken = planted!(&runs[runs.len() - count..], Bug::NewestRunsFirst => &runs[..count]);
+    let inputs = taken.iter().map(|run| Input::whole(level, run)).collect();
     Compaction::new(version, inputs, Output::NewRun { level: level + 1 })
 }
 
@@ -97,6 +99,13 @@ pub fn groups(level: &Level) -> Vec<KeyRange> {
 pub fn of_group(version: &LevelsVersion, group: &KeyRange) -> Option<Compaction> {
     let inputs = version.levels()[0].runs.iter().map(|run| Input::of(0, run, run.parts_in(group))).collect();
     down(version, inputs, 1)
+}
+
+/// In a leveled store: the compactions of single files of the oldest run of level 0 into level 1.
+pub fn of_oldest_run(version: &LevelsVersion) -> Vec<Compaction> {
+    let Some(run) = version.levels().first().and_then(|level| level.runs.last()) else { return Vec::new() };
+    let one = |part| down(version, vec![Input::of(0, run, std::slice::from_ref(part))], 1);
+    run.run.parts().iter().filter_map(one).collect()
 }
 
 /// In a leveled store: the compaction of inputs of the level above `to`, with the parts of `to` in their range.
