@@ -6,7 +6,7 @@
 //! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
-use crate::disk::{ComponentOptions, TrunkOptions};
+use crate::disk::TrunkOptions;
 use crate::engine::background::background::Background;
 use crate::engine::open::host::Host;
 use crate::engine::open::opening;
@@ -105,8 +105,7 @@ pub fn open_tuned(
 fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<StoreConfig> {
     let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
     let mut config = StoreConfig::new(budget, options);
-    let ComponentOptions::Trunk(trunk) = &mut config.disk;
-    tune(trunk);
+    tune(&mut config.disk.trunk);
     Ok(config)
 }
 

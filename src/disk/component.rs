@@ -9,6 +9,8 @@
 //!    jobs that changed nothing or failed.
 
 use super::job::{Applied, Job, Outcome};
+use super::kind::DiskComponent;
+use super::levels::{Levels, LevelsTuning};
 use super::runs::figures::Written;
 use super::runs::from_memory::FromMemory;
 use super::runs::progress::Progress;
@@ -19,14 +21,41 @@ use crate::branch::BranchContext;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::manifest::ManifestState;
 use crate::merge::Retention;
-use crate::util::Result;
 use crate::util::sync::Arc;
+use crate::util::{Error, Result};
 
 /// Which component a store has, and its tuning.
 #[derive(Clone, Debug)]
-pub enum ComponentOptions {
-    /// The STBε-tree.
-    Trunk(TrunkOptions),
+pub struct ComponentOptions {
+    /// The component of a new store; a store with another one is refused. `None`: a trunk, or what the store has.
+    pub chosen: Option<DiskComponent>,
+    /// The tuning of a trunk. A store with levels takes the size of a Memtable from it.
+    pub trunk: TrunkOptions,
+}
+
+impl ComponentOptions {
+    /// Options that accept any store.
+    pub fn any(memtable_bytes: u64) -> Self {
+        Self { chosen: None, trunk: TrunkOptions::new(memtable_bytes) }
+    }
+
+    /// Refuses a store that has another component than the chosen one.
+    pub fn check(&self, state: &ManifestState) -> Result<()> {
+        let refuse = |found: &str, chosen: &DiskComponent| {
+            Err(Error::InvalidArgument(format!(
+                "the store was created with {found}, and `disk_component` is {chosen:?}; a store keeps the component with \
+                 which it was created, so leave `disk_component` unset"
+            )))
+        };
+        match (&self.chosen, &state.levels) {
+            (Some(chosen @ DiskComponent::Trunk), Some(shape)) => refuse(&format!("{shape:?}"), chosen),
+            (Some(chosen @ DiskComponent::Levels(_)), None) => refuse("a trunk", chosen),
+            (Some(chosen @ DiskComponent::Levels(levels)), Some(shape)) if !levels.is_shape(shape) => {
+                refuse(&format!("{shape:?}"), chosen)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Why a job failed for lack of disk space.
@@ -43,32 +72,44 @@ pub enum FailureCause {
 pub enum Component {
     /// The STBε-tree.
     Trunk(Trunk),
+    /// The levels.
+    Levels(Levels),
 }
 
 impl Component {
     /// The edit that gives a new store its first, empty version.
-    pub fn create_edit(options: &ComponentOptions) -> ManifestEdit {
-        let ComponentOptions::Trunk(options) = options;
-        ManifestEdit { branch_bytes: Some(options.branch_bytes), ..Trunk::create_edit() }
+    pub fn create_edit(options: &ComponentOptions) -> Result<ManifestEdit> {
+        let branch_bytes = Some(options.trunk.branch_bytes);
+        let edit = match &options.chosen {
+            Some(DiskComponent::Levels(levels)) => Levels::create_edit(levels.shape(options.trunk.branch_bytes)?),
+            Some(DiskComponent::Trunk) | None => Trunk::create_edit(),
+        };
+        Ok(ManifestEdit { branch_bytes, ..edit })
     }
 
-    /// The component and its version, as the manifest has them, which has the sizes of the tree, too.
+    /// The component and its version, as the manifest has them, which has its kind and its sizes, too.
     pub fn open(
         context: Arc<BranchContext>,
         options: ComponentOptions,
         state: &ManifestState,
     ) -> Result<(Self, Version)> {
-        let ComponentOptions::Trunk(options) = options;
-        let branch_bytes = state.branch_bytes.unwrap_or(options.branch_bytes);
-        let options = options.with_branch_bytes(branch_bytes);
-        let (trunk, tree) = Trunk::open(context, options, state)?;
+        let branch_bytes = state.branch_bytes.unwrap_or(options.trunk.branch_bytes);
+        if let Some(shape) = state.levels {
+            let merge_operator = options.trunk.merge_operator;
+            let tuning = LevelsTuning { shape, memtable_bytes: branch_bytes, merge_operator };
+            let (levels, version) = Levels::open(context, tuning, state)?;
+            return Ok((Self::Levels(levels), Version::Levels(version)));
+        }
+        let (trunk, tree) = Trunk::open(context, options.trunk.with_branch_bytes(branch_bytes), state)?;
         Ok((Self::Trunk(trunk), Version::Trunk(tree)))
     }
 
-    /// The size from which all sizes of the tree follow, bytes.
+    /// The size from which all sizes of the component follow, bytes: about that of a Memtable.
     pub fn branch_bytes(&self) -> u64 {
-        let Self::Trunk(trunk) = self;
-        trunk.branch_bytes()
+        match self {
+            Self::Trunk(trunk) => trunk.branch_bytes(),
+            Self::Levels(levels) => levels.memtable_bytes(),
+        }
     }
 
     /// Writes the data from memory, which is newer than everything in the version, as branch files. Heavy I/O, no lock.
@@ -80,93 +121,152 @@ impl Component {
         retention: &Retention,
         progress: &dyn Progress,
     ) -> Result<Option<Outcome>> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        Ok(trunk.incorporate(tree, source, retention, progress)?.map(Outcome::Trunk))
+        Ok(match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => {
+                trunk.incorporate(tree, source, retention, progress)?.map(Outcome::Trunk)
+            }
+            (Self::Levels(levels), Version::Levels(version)) => {
+                levels.incorporate(version, source, retention, progress)?.map(Outcome::Levels)
+            }
+            _ => of_another_kind(),
+        })
     }
 
     /// The most urgent work that no running job has claimed; `None` if there is nothing to do.
     pub fn pick(&self, version: &Version, retention: &Retention) -> Option<Job> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.pick(tree, retention).map(Job::Trunk)
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick(tree, retention).map(Job::Trunk),
+            (Self::Levels(levels), Version::Levels(version)) => levels.pick(version, retention).map(Job::Levels),
+            _ => of_another_kind(),
+        }
     }
 
     /// Work that a requested compaction of a key range still needs.
     pub fn pick_requested(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<Job> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.pick_requested(tree, range, retention).map(Job::Trunk)
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_requested(tree, range, retention).map(Job::Trunk),
+            (Self::Levels(levels), Version::Levels(version)) => {
+                levels.pick_requested(version, range, retention).map(Job::Levels)
+            }
+            _ => of_another_kind(),
+        }
     }
 
     /// Work that makes scans cheaper, where scans have already cost as much as the work. For when `pick` finds nothing.
+    /// The levels have none: their shape bounds what scans cost.
     pub fn pick_for_scans(&self, version: &Version) -> Option<Job> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.pick_for_scans(tree).map(Job::Trunk)
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_for_scans(tree).map(Job::Trunk),
+            (Self::Levels(_), Version::Levels(_)) => None,
+            _ => of_another_kind(),
+        }
     }
 
     /// For a full disk: work that frees space. Jobs that failed on the full disk (`note_failed`) are left out.
     pub fn pick_to_free_space(&self, version: &Version) -> Option<Job> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.pick_to_free_space(tree).map(Job::Trunk)
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_to_free_space(tree).map(Job::Trunk),
+            (Self::Levels(levels), Version::Levels(version)) => levels.pick_to_free_space(version).map(Job::Levels),
+            _ => of_another_kind(),
+        }
     }
 
     /// Does a job's I/O. Heavy, no lock. If `progress` ends it, its outcome changes nothing.
     pub fn run(&self, job: &Job, version: &Version, retention: &Retention, progress: &dyn Progress) -> Result<Outcome> {
-        let (Self::Trunk(trunk), Job::Trunk(job), Version::Trunk(tree)) = (self, job, version);
-        trunk.run(job, tree, retention, progress).map(Outcome::Trunk)
+        match (self, job, version) {
+            (Self::Trunk(trunk), Job::Trunk(job), Version::Trunk(tree)) => {
+                trunk.run(job, tree, retention, progress).map(Outcome::Trunk)
+            }
+            (Self::Levels(levels), Job::Levels(job), Version::Levels(version)) => {
+                levels.run(job, version, retention, progress).map(Outcome::Levels)
+            }
+            _ => of_another_kind(),
+        }
     }
 
     /// Turns an outcome into an edit and a new version. Fast. The caller holds the edit mutex, and `version` is the
     /// newest. The caller logs the edit, publishes the version, calls `Applied::finish`, and only then applies the next
     /// outcome.
     pub fn apply(&self, outcome: Outcome, version: &Version) -> Applied {
-        let (Self::Trunk(trunk), Outcome::Trunk(outcome), Version::Trunk(tree)) = (self, outcome, version);
-        Applied::Trunk(trunk.apply(outcome, tree))
+        match (self, outcome, version) {
+            (Self::Trunk(trunk), Outcome::Trunk(outcome), Version::Trunk(tree)) => {
+                Applied::Trunk(trunk.apply(outcome, tree))
+            }
+            (Self::Levels(levels), Outcome::Levels(outcome), Version::Levels(version)) => {
+                Applied::Levels(levels.apply(outcome, version))
+            }
+            _ => of_another_kind(),
+        }
     }
 
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs
     /// run.
     pub fn remaining(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<u64> {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.remaining(tree, range, retention)
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.remaining(tree, range, retention),
+            (Self::Levels(levels), Version::Levels(version)) => levels.remaining(version, range, retention),
+            _ => of_another_kind(),
+        }
     }
 
     /// Removes its records of files and nodes that the version does not refer to.
     pub fn forget_unreferenced(&self, version: &Version) {
-        let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
-        trunk.forget_unreferenced(tree);
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.forget_unreferenced(tree),
+            (Self::Levels(levels), Version::Levels(version)) => levels.forget_unreferenced(version),
+            _ => of_another_kind(),
+        }
     }
 
     /// The job found no space for its result, or the manifest found none for its edit. With `DiskFullBefore`,
     /// `pick_to_free_space` leaves the job out until `clear_failures`. With `FoundNoSpace`, the other pick functions
     /// leave it out until `release_backoff` reports enough free space.
     pub fn note_failed(&self, job: &Job, cause: FailureCause) {
-        let (Self::Trunk(trunk), Job::Trunk(job)) = (self, job);
-        match cause {
-            FailureCause::DiskFullBefore => trunk.note_failed_on_full_disk(job),
-            FailureCause::FoundNoSpace => trunk.note_found_no_space(job),
+        match (self, job, cause) {
+            (Self::Trunk(trunk), Job::Trunk(job), FailureCause::DiskFullBefore) => trunk.note_failed_on_full_disk(job),
+            (Self::Trunk(trunk), Job::Trunk(job), FailureCause::FoundNoSpace) => trunk.note_found_no_space(job),
+            (Self::Levels(levels), Job::Levels(job), FailureCause::DiskFullBefore) => {
+                levels.note_failed_on_full_disk(job);
+            }
+            (Self::Levels(levels), Job::Levels(job), FailureCause::FoundNoSpace) => levels.note_found_no_space(job),
+            _ => of_another_kind(),
         }
     }
 
     /// There is more free space than before: what failed on the full disk may be picked again.
     pub fn clear_failures(&self) {
-        let Self::Trunk(trunk) = self;
-        trunk.clear_failures();
+        match self {
+            Self::Trunk(trunk) => trunk.clear_failures(),
+            Self::Levels(levels) => levels.clear_failures(),
+        }
     }
 
     /// Whether jobs wait for `release_backoff`.
     pub fn is_backed_off(&self) -> bool {
-        let Self::Trunk(trunk) = self;
-        trunk.is_backed_off()
+        match self {
+            Self::Trunk(trunk) => trunk.is_backed_off(),
+            Self::Levels(levels) => levels.is_backed_off(),
+        }
     }
 
     /// `available` bytes are free: waiting jobs that need no more may be picked again.
     pub fn release_backoff(&self, available: u64) {
-        let Self::Trunk(trunk) = self;
-        trunk.release_backoff(available);
+        match self {
+            Self::Trunk(trunk) => trunk.release_backoff(available),
+            Self::Levels(levels) => levels.release_backoff(available),
+        }
     }
 
     /// What it has written since it was opened.
     pub fn written(&self) -> Written {
-        let Self::Trunk(trunk) = self;
-        trunk.written()
+        match self {
+            Self::Trunk(trunk) => trunk.written(),
+            Self::Levels(levels) => levels.written(),
+        }
     }
+}
+
+/// A version, job or outcome of one kind met a component of another kind, which invariant 1 excludes.
+fn of_another_kind() -> ! {
+    unreachable!("a component, its versions and its jobs are of one kind")
 }

@@ -6,6 +6,7 @@
 //! and calls `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so
 //! the caller keeps the job, or the applied change, until the version is published.
 
+use super::levels;
 use super::runs::job_scope::JobScope;
 use super::trunk;
 use super::version::Version;
@@ -18,20 +19,26 @@ use std::fmt;
 pub enum Job {
     /// Of a trunk.
     Trunk(trunk::Job),
+    /// Of levels.
+    Levels(levels::Job),
 }
 
 impl Job {
     /// What it works on.
     pub fn scope(&self) -> JobScope {
-        let Self::Trunk(job) = self;
-        job.scope()
+        match self {
+            Self::Trunk(job) => job.scope(),
+            Self::Levels(job) => job.scope(),
+        }
     }
 }
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Trunk(job) = self;
-        job.fmt(f)
+        match self {
+            Self::Trunk(job) => job.fmt(f),
+            Self::Levels(job) => job.fmt(f),
+        }
     }
 }
 
@@ -41,13 +48,17 @@ impl fmt::Display for Job {
 pub enum Outcome {
     /// Of a trunk.
     Trunk(trunk::Outcome),
+    /// Of levels.
+    Levels(levels::Outcome),
 }
 
 impl Outcome {
     /// Whether it is a merge, whose inputs can be removed once it is published.
     pub fn is_merge(&self) -> bool {
-        let Self::Trunk(outcome) = self;
-        outcome.is_merge()
+        match self {
+            Self::Trunk(outcome) => outcome.is_merge(),
+            Self::Levels(outcome) => outcome.is_merge(),
+        }
     }
 }
 
@@ -57,31 +68,41 @@ impl Outcome {
 pub enum Applied {
     /// Of a trunk.
     Trunk(trunk::Applied),
+    /// Of levels.
+    Levels(levels::Applied),
 }
 
 impl Applied {
     /// Whether there is nothing to log and nothing to publish.
     pub fn is_empty(&self) -> bool {
-        let Self::Trunk(applied) = self;
-        applied.is_empty()
+        match self {
+            Self::Trunk(applied) => applied.is_empty(),
+            Self::Levels(applied) => applied.is_empty(),
+        }
     }
 
     /// The edit to log. Empty if nothing changed.
     pub fn edit(&mut self) -> &mut ManifestEdit {
-        let Self::Trunk(applied) = self;
-        &mut applied.edit
+        match self {
+            Self::Trunk(applied) => &mut applied.edit,
+            Self::Levels(applied) => &mut applied.edit,
+        }
     }
 
     /// The version to publish once the edit is durable.
     pub fn version(&self) -> Version {
-        let Self::Trunk(applied) = self;
-        Version::Trunk(Arc::clone(&applied.tree))
+        match self {
+            Self::Trunk(applied) => Version::Trunk(Arc::clone(&applied.tree)),
+            Self::Levels(applied) => Version::Levels(Arc::clone(&applied.version)),
+        }
     }
 
     /// Releases the files that the new version does not refer to. Call it once the version is published. (If logging
     /// the edit failed and its fate is unknown, drop the value instead: then no file is touched.)
     pub fn finish(self) {
-        let Self::Trunk(applied) = self;
-        applied.finish();
+        match self {
+            Self::Trunk(applied) => applied.finish(),
+            Self::Levels(applied) => applied.finish(),
+        }
     }
 }

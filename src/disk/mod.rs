@@ -1,4 +1,5 @@
-//! Layer 5: disk components. A component stores on disk the data that leaves memory. `trunk` is the STBε-tree.
+//! Layer 5: disk components. A component stores on disk the data that leaves memory. `trunk` is the STBε-tree,
+//! `levels` a leveled or tiered LSM tree.
 //!
 //! The seam between the store and its disk component (cLSM §2 has one as well) is `Component` and `Version`: enums with
 //! one variant for each kind of component, so that a call costs no indirection. The layers above name nothing else of a
@@ -13,12 +14,16 @@
 
 mod component;
 mod job;
+mod kind;
+mod levels;
 mod runs;
 mod trunk;
 mod version;
 
 pub use component::{Component, ComponentOptions, FailureCause};
 pub use job::{Job, Outcome};
+pub use kind::DiskComponent;
+pub use levels::LevelsOptions;
 pub use runs::figures::LevelFigures;
 pub use runs::from_memory::FromMemory;
 pub use runs::job_scope::{JobKind, JobScope};

@@ -26,6 +26,9 @@
 //! | 18 | added maplet (repeats) | *maplet* |
 //! | 19 | dropped maplet (repeats) | file |
 //! | 20 | size of the tree's branches | bytes |
+//! | 21 | shape of the levels, in a store that has levels instead of a trunk | *levels* |
+//! | 22 | change of a run of a level (repeats) | *run* |
+//! | 23 | next run | number |
 //!
 //! All of these are sized:
 //! - *branch*: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys,
@@ -34,6 +37,8 @@
 //!   list of bundles (id, byte compacted, list of branches), list of lists of shares (branch, bytes)
 //! - *recovery*: log epoch, cut, list of skipped (first, last), next_number
 //! - *maplet*: file, pages, lower, upper (as a node's), list of columns (entries, list of branches)
+//! - *levels*: size ratio, runs per level, runs of level 0, merge percent, bytes of a file, bytes of level 1
+//! - *run*: id, level, list of dropped branches, list of added branches
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of their edit: tags ascend or repeat, a
@@ -55,6 +60,10 @@ pub struct NodeId(pub u64);
 /// A bundle's identity. Both halves of a split node keep the id of a shared bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BundleId(pub u64);
+
+/// The identity of a run of a level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
 
 /// The manifest's record of a branch file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,6 +154,36 @@ pub struct NodeImage {
     /// For each child (for a leaf: for its range), the active branches that extend beyond the bounds. Empty if there
     /// are none at all. A missing share is measured again.
     pub shares: Vec<Vec<ShareImage>>,
+}
+
+/// The shape of the levels of a store, fixed when the store is created (`src/disk/levels/`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelsShape {
+    /// How many times the bytes of a level its next deeper one may have. At least 2.
+    pub size_ratio: u32,
+    /// The most runs of a level below level 0: 1 in a leveled store, more in a tiered one.
+    pub runs_per_level: u32,
+    /// The runs of level 0 from which they are merged.
+    pub level0_runs: u32,
+    /// The percentage of the runs of a full level that is merged, the oldest ones; 1 to 100. Only in a tiered store.
+    pub merge_percent: u32,
+    /// About the size of a branch file.
+    pub file_bytes: u64,
+    /// The bytes of a full level 1. Only in a leveled store.
+    pub base_bytes: u64,
+}
+
+/// The change of a run of a level. A run is there while it has branches; its level never changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunChange {
+    /// Its identity. Of two runs of a level, that with the higher number is newer.
+    pub id: RunId,
+    /// Its level.
+    pub level: u32,
+    /// Branch files that it loses. Files that replace them may have the same key ranges.
+    pub dropped: Vec<FileNumber>,
+    /// Branch files that it gains.
+    pub added: Vec<FileNumber>,
 }
 
 /// The branches of a maplet's column.
@@ -245,6 +284,12 @@ pub struct ManifestEdit {
     pub maplets_dropped: Vec<FileNumber>,
     /// The size from which all sizes of the tree follow, bytes. Recorded once, when the store is created.
     pub branch_bytes: Option<u64>,
+    /// The shape of the levels. Recorded once, when a store with levels is created.
+    pub levels: Option<LevelsShape>,
+    /// Changes of runs of levels, at most one for each run.
+    pub runs: Vec<RunChange>,
+    /// See `next_file`.
+    pub next_run: Option<RunId>,
 }
 
 /// Why bytes are not a valid edit.

@@ -96,7 +96,7 @@ impl Log {
     /// Without this an idle store would learn of it only with its next write.
     pub fn check_writeback(&self) -> Result<()> {
         self.unsealed().iter().try_for_each(|segment| segment.check_writeback()).inspect_err(|error| {
-            self.poison(&error);
+            self.poison(error);
         })
     }
 

@@ -264,7 +264,7 @@ impl Log {
         if !current.wants_writeback() {
             return Ok(());
         }
-        current.write_back().inspect_err(|error| self.poison(&error))
+        current.write_back().inspect_err(|error| self.poison(error))
     }
 
     /// Invariants 1 and 2.

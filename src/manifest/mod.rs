@@ -11,11 +11,12 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod validate_runs;
 
 pub use file::{Manifest, read_identity, read_state, read_state_and_end, replace};
 #[cfg(any(test, feature = "testing"))]
 pub use replay::replay;
-pub use state::ManifestState;
+pub use state::{ManifestState, RunState};
 
 /// The manifest's file name.
 pub const MANIFEST_NAME: &str = "MANIFEST";

@@ -7,7 +7,7 @@
 //!    log is no longer recorded (`docs/recovery.md`, R6).
 
 use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered, MapletMeta};
-use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
+use crate::format::manifest_edit::{LevelsShape, ManifestEdit, NodeId, NodeImage, RunChange, RunId};
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,8 +47,23 @@ pub struct ManifestState {
     pub log_files_from: FileNumber,
     /// The size from which all sizes of the tree follow, bytes; `None` if no edit has recorded it.
     pub branch_bytes: Option<u64>,
+    /// The shape of the levels; `None` if the store has a trunk.
+    pub levels: Option<LevelsShape>,
+    /// The runs of the levels.
+    pub runs: BTreeMap<RunId, RunState>,
+    /// Run numbers from this one on are unused.
+    pub next_run: RunId,
     /// The number of the last edit; 0 before the first.
     pub edits: u64,
+}
+
+/// A run of a level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunState {
+    /// Its level.
+    pub level: u32,
+    /// Its branch files in key order, at least one.
+    pub branches: Vec<FileNumber>,
 }
 
 impl ManifestState {
@@ -62,6 +77,7 @@ impl ManifestState {
 
     /// Applies an edit that `validate` has accepted.
     pub(super) fn install(&mut self, edit: &ManifestEdit) {
+        self.install_runs(edit);
         for branch in &edit.branches_added {
             self.next_file.0 = self.next_file.0.max(branch.file.0 + 1);
             self.branches.insert(branch.file, branch.clone());
@@ -111,6 +127,34 @@ impl ManifestState {
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
         self.log_files_from = self.log_files_from.max(edit.log_files_from.unwrap_or_default());
         self.branch_bytes = self.branch_bytes.or(edit.branch_bytes);
+        self.levels = self.levels.or(edit.levels);
+        self.next_run = self.next_run.max(edit.next_run.unwrap_or_default());
+    }
+
+    /// Before the branches that the edit drops are removed.
+    fn install_runs(&mut self, edit: &ManifestEdit) {
+        for change in &edit.runs {
+            self.next_run.0 = self.next_run.0.max(change.id.0 + 1);
+            let branches = self.changed_run(edit, change).iter().map(|meta| meta.file).collect::<Vec<_>>();
+            if branches.is_empty() {
+                self.runs.remove(&change.id);
+            } else {
+                self.runs.insert(change.id, RunState { level: change.level, branches });
+            }
+        }
+    }
+
+    /// The branches of a run after a change of it, in key order. Files that do not exist are left out.
+    pub(super) fn changed_run<'a>(&'a self, edit: &'a ManifestEdit, change: &RunChange) -> Vec<&'a BranchMeta> {
+        let before = self.runs.get(&change.id).map_or(&[][..], |run| &run.branches);
+        let dropped: BTreeSet<&FileNumber> = change.dropped.iter().collect();
+        let kept = before.iter().filter(|file| !dropped.contains(file));
+        let new: BTreeMap<FileNumber, &BranchMeta> =
+            edit.branches_added.iter().map(|branch| (branch.file, branch)).collect();
+        let meta = |file: &FileNumber| new.get(file).copied().or_else(|| self.branches.get(file));
+        let mut branches: Vec<&BranchMeta> = kept.chain(&change.added).filter_map(meta).collect();
+        branches.sort_by(|one, other| one.key_min.cmp(&other.key_min));
+        branches
     }
 
     fn drop_old_recoveries(&mut self) {
@@ -142,7 +186,17 @@ impl ManifestState {
             log_synced: (self.log_synced.0 > 0).then_some(self.log_synced),
             maplets_added: self.maplets.values().cloned().collect(),
             branch_bytes: self.branch_bytes,
+            levels: self.levels,
+            runs: self.runs.iter().map(|(id, run)| run.added(*id)).collect(),
+            next_run: (self.next_run.0 > 0).then_some(self.next_run),
             ..ManifestEdit::default()
         }
+    }
+}
+
+impl RunState {
+    /// The change that makes this run.
+    fn added(&self, id: RunId) -> RunChange {
+        RunChange { id, level: self.level, dropped: Vec::new(), added: self.branches.clone() }
     }
 }

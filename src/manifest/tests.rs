@@ -3,4 +3,5 @@
 mod crash;
 mod file;
 mod generator;
+mod runs;
 mod state;

@@ -8,7 +8,7 @@ use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-type Checked = Result<(), String>;
+pub(super) type Checked = Result<(), String>;
 
 /// Sizes of the tree's branches that no budget exceeds.
 const BRANCH_BYTES: RangeInclusive<u64> = 4096..=1 << 44;
@@ -40,6 +40,8 @@ impl ManifestState {
             overlay.node_fits(node)?;
         }
         overlay.nothing_dropped_is_in_use()?;
+        self.levels_fit(edit)?;
+        self.runs_fit(edit)?;
         if let Some(root) = edit.root.or(self.root) {
             require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
         }

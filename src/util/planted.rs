@@ -75,6 +75,8 @@ mod chosen {
         MapletLacksAKey,
         /// Promise 1: a merge at a leaf drops tombstones although the leaf's oldest bundle takes no part (`disk/trunk/jobs/merge.rs`, 3).
         TombstoneDroppedEarly,
+        /// Promise 1: a merge of some runs of a tiered level takes the newest ones (`disk/levels/plan/candidates.rs`).
+        NewestRunsFirst,
         /// Promise 1: a flush to a child counts as a flush to the child's neighbour, too (`disk/trunk/tree/node.rs`, 3).
         FlushedForNeighbour,
         /// Promise 1: joined leaves keep a file beyond the range in which it was active (`disk/trunk/tree/neighbours.rs`, 1).

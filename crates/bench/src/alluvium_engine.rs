@@ -1,8 +1,10 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
-use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
+use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Result};
 use crate::striped::{Increments, Striped};
-use alluvium::{Change, Db, Durability, MemoryComponent, Options, WriteBatch, WriteOptions};
+use alluvium::{
+    Change, Db, DiskComponent, Durability, LevelsOptions, MemoryComponent, Options, WriteBatch, WriteOptions,
+};
 use std::path::Path;
 
 /// Opens Alluvium stores.
@@ -65,7 +67,20 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let maplets = !options.plain_filters;
-    let options = Options { memory_budget, write_buffer, durability, memory_component, maplets, ..Options::default() };
+    let disk_component = options.component.map(|component| match component {
+        Component::Trunk => DiskComponent::Trunk,
+        Component::Leveled => DiskComponent::Levels(LevelsOptions::leveled()),
+        Component::Tiered => DiskComponent::Levels(LevelsOptions::tiered()),
+    });
+    let options = Options {
+        memory_budget,
+        write_buffer,
+        durability,
+        memory_component,
+        disk_component,
+        maplets,
+        ..Options::default()
+    };
     Ok(Store { db: Db::open(directory, options)? })
 }
 

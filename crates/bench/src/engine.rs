@@ -41,9 +41,23 @@ pub struct EngineOptions {
     /// Use a filter for each file, if the engine has something better by default.
     #[serde(default)]
     pub plain_filters: bool,
+    /// What keeps the data on disk, if the engine has a choice; `None` for its default.
+    #[serde(default)]
+    pub component: Option<Component>,
     /// The store is one of several side by side; sizes are the totals of all.
     #[serde(default)]
     pub partitions: Option<Partitions>,
+}
+
+/// The kinds of structure that keep data on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Component {
+    /// The STBε-tree.
+    Trunk,
+    /// Levels of one run each.
+    Leveled,
+    /// Levels of several runs.
+    Tiered,
 }
 
 /// Stores side by side, each with a range of the keys.

@@ -48,6 +48,9 @@ pub struct Common {
     /// Memory budget of the store, such as 64M or 2G [default: a quarter of the memory of the machine or container, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
     pub memory: Option<u64>,
+    /// What keeps the data of a new store on disk; a store that has another component is refused [default: trunk, or what the store has]
+    #[arg(long, value_name = "KIND", global = true, help_heading = "Common options")]
+    pub component: Option<Component>,
     /// Sync every write to disk, instead of once at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
@@ -60,6 +63,17 @@ pub struct Common {
     /// Read and print keys and values in hexadecimal
     #[arg(long, global = true, help_heading = "Common options")]
     pub hex: bool,
+}
+
+/// The kinds of disk component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Component {
+    /// The STBε-tree
+    Trunk,
+    /// Levels of one run each: reads and space first
+    Leveled,
+    /// Levels of several runs: writes first
+    Tiered,
 }
 
 /// The commands.

@@ -1,9 +1,9 @@
 //! Opens a store as the common arguments say.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Component};
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, Durability, Options, ReadOnlyDb};
+use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb};
 use std::path::Path;
 
 impl Common {
@@ -54,6 +54,7 @@ impl Common {
         Options {
             memory_budget: self.memory,
             durability,
+            disk_component: self.component.map(Component::for_store),
             create_if_missing,
             force_cut: self.force_cut,
             ..Options::default()
@@ -66,6 +67,26 @@ impl Common {
             bytes::from_hex(text.as_bytes()).map_err(|why| Failure::Usage(format!("{what} {text:?}: {why}")))
         } else {
             Ok(text.as_bytes().to_vec())
+        }
+    }
+}
+
+impl Component {
+    /// The component with its usual options.
+    fn for_store(self) -> DiskComponent {
+        match self {
+            Self::Trunk => DiskComponent::Trunk,
+            Self::Leveled => DiskComponent::Levels(LevelsOptions::leveled()),
+            Self::Tiered => DiskComponent::Levels(LevelsOptions::tiered()),
+        }
+    }
+
+    /// The same for workloads.
+    pub fn for_bench(self) -> alluvium_bench::Component {
+        match self {
+            Self::Trunk => alluvium_bench::Component::Trunk,
+            Self::Leveled => alluvium_bench::Component::Leveled,
+            Self::Tiered => alluvium_bench::Component::Tiered,
         }
     }
 }

@@ -22,6 +22,25 @@ fn largest(store: &Store, extension: &str) -> Option<PathBuf> {
 }
 
 #[test]
+fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
+    for kind in ["leveled", "tiered"] {
+        let store = Store::new();
+        let create = ["load", "--ycsb", "40000", "--memory", "2M", "--settle", "--component", kind];
+        store.run(&create).expect(0);
+        let stat = store.run(&["stat", "--json"]).expect(0).json();
+        assert_eq!(stat["component"], kind);
+        let levels = stat["levels"].as_array().unwrap();
+        assert!(levels.iter().map(|level| level["runs"].as_u64().unwrap()).sum::<u64>() > 0, "{stat}");
+        let table = store.run(&["stat"]).expect(0);
+        assert!(table.text().contains(kind) && table.text().contains("files"), "{}", table.text());
+        store.run(&["put", "key", "value"]).expect(0);
+        store.run(&["put", "key", "value", "--component", "trunk"]).refused(2, "disk_component");
+        store.run(&["compact"]).expect(0);
+        store.run(&["verify"]).expect(0);
+    }
+}
+
+#[test]
 fn stat_shows_the_tree_level_by_level() {
     let store = large();
     let done = store.run(&["stat", "--json"]).expect(0);

@@ -36,6 +36,11 @@ impl Garbage {
             && self.written_under.lock().get(&branch.meta().file).is_none_or(|before| before.has_lost(retention, end))
     }
 
+    /// Whether a merge under which no older data lies has written the file, since the store was opened.
+    pub fn is_noted(&self, branch: &Branch) -> bool {
+        self.written_under.lock().contains_key(&branch.meta().file)
+    }
+
     /// Removes the records of files that are not among these.
     pub fn retain_files(&self, files: &BTreeSet<FileNumber>) {
         self.written_under.lock().retain(|file, _| files.contains(file));

@@ -7,9 +7,9 @@ use crate::format::manifest_edit::NodeId;
 /// The kind of work that a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// Moves references from a node to a child.
+    /// Moves references from a node to a child, or from a level to another.
     Flush,
-    /// Merges bundles into one run.
+    /// Merges bundles, or runs of levels, into one run.
     Merge,
     /// Samples a leaf, and then splits it, rewrites it, or leaves it.
     SampleLeaf,
@@ -28,9 +28,9 @@ pub enum JobKind {
 pub struct JobScope {
     /// The kind of work.
     pub kind: JobKind,
-    /// The node.
-    pub node: NodeId,
-    /// The node's distance from the leaves.
+    /// The node of a trunk.
+    pub node: Option<NodeId>,
+    /// The node's distance from the leaves, or the distance of a level from the deepest one.
     pub height: u32,
     /// The smallest key of the node's range, encoded.
     pub lower: Key,

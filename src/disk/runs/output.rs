@@ -2,7 +2,7 @@
 //!
 //! A part file ends at a cut, which is a pivot of the node that the run is for, so that a file that no live range uses
 //! can be deleted whole. (Hole punching is no alternative: hard-linked copies and other readers share the file.) It
-//! ends as well where close keys end (`key_gaps.rs`), before a file that is reused (`reuse.rs`), and at its largest
+//! ends as well where close keys end (`output/key_gaps.rs`), before a file that is reused (`reuse.rs`), and at its largest
 //! size.
 //!
 //! Invariants:
@@ -11,14 +11,16 @@
 //!    it, the rest in the files after it. So the range of a part file, its range tombstones included, ends no later
 //!    than the next one begins, and the part file to which a key leads holds everything that the run has of the key.
 
-use super::key_gaps::KeyGapSplitter;
 use super::load::Load;
 use super::run::Key;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
 use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::Result;
 use crate::util::sync::Arc;
+use key_gaps::KeyGapSplitter;
 use std::collections::VecDeque;
+
+mod key_gaps;
 
 /// Branch files to which nothing refers yet. They become obsolete when dropped.
 #[derive(Debug, Default)]

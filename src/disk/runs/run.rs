@@ -24,7 +24,8 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(parts: Vec<Arc<Branch>>) -> Arc<Self> {
+    /// A run of these parts, which are in key order.
+    pub fn new(parts: Vec<Arc<Branch>>) -> Arc<Self> {
         debug_assert!(parts.windows(2).all(|pair| follows(&pair[0], &pair[1])));
         Arc::new(Self {
             has_range_tombstones: parts.iter().any(|part| part.meta().range_tombstones > 0),
@@ -36,6 +37,11 @@ impl Run {
     /// The branches, in key order.
     pub fn parts(&self) -> &[Arc<Branch>] {
         &self.parts
+    }
+
+    /// Whether any part has range tombstones.
+    pub fn has_range_tombstones(&self) -> bool {
+        self.has_range_tombstones
     }
 
     /// Index of the first part that ends at or after `key`; the number of parts if none does.

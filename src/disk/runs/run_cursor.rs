@@ -1,11 +1,13 @@
 //! A cursor over a run. It opens the parts one after the other, each when it is reached. One thread at a time.
 
 use super::run::Run;
-use crate::branch::{BranchCursor, Purpose, Target, search_together};
+use crate::branch::{Branch, BranchCursor, Purpose, Target, search_together};
 use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
+
+pub mod version_order;
 
 /// See the module.
 pub struct RunCursor {
@@ -116,6 +118,29 @@ pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u6
 /// One cursor over runs that are in age order, oldest first.
 pub fn merged(runs: Vec<Arc<Run>>, purpose: Purpose) -> MergeCursor<RunCursor> {
     MergeCursor::new(runs.into_iter().rev().map(|run| RunCursor::new(run, purpose)).collect())
+}
+
+/// A key of a branch from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above
+/// `since`.
+pub fn newer_key(
+    branch: &Arc<Branch>,
+    since: SequenceNumber,
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>> {
+    let deleted = branch.range_tombstones()?.clip(lower, upper);
+    if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
+        return Ok(Some(deletion.start));
+    }
+    let mut cursor = branch.cursor(Purpose::Read);
+    cursor.seek(lower, SequenceNumber::MAX)?;
+    while cursor.valid() && upper.is_none_or(|upper| cursor.entry().key < upper) {
+        if cursor.entry().number > since {
+            return Ok(Some(cursor.entry().key.to_vec()));
+        }
+        cursor.next()?;
+    }
+    Ok(None)
 }
 
 impl Cursor for RunCursor {

@@ -122,7 +122,7 @@ impl TrunkOptions {
     }
 
     /// Sizes of files that a merge reuses if they overlap no other input (`runs/reuse.rs`). Stretches of close keys of
-    /// such a size get files of their own (`runs/key_gaps.rs`).
+    /// such a size get files of their own (`runs/output/key_gaps.rs`).
     pub fn reused_bytes(&self) -> RangeInclusive<u64> {
         self.part_bytes_min.saturating_mul(REUSED_PARTS_MIN)..=u64::MAX
     }

@@ -79,6 +79,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     check_keyspaces(&**storage, manifest.state())?;
     check_manifest_end(&**storage, manifest.state(), manifest.bytes(), options)?;
     check_branches(&**storage, manifest.state())?;
+    component.check(manifest.state())?;
     leveldb_guard::ensure(&**storage);
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
@@ -177,10 +178,10 @@ fn log_options(host: &Host, space: LogSpace) -> LogOptions {
     }
 }
 
-/// Creates the manifest of a new store. Its first edit is the empty tree and the default keyspace.
+/// Creates the manifest of a new store. Its first edit is the empty disk component and the default keyspace.
 fn create(storage: &Arc<dyn Storage>, component: &ComponentOptions) -> Result<Manifest> {
     let identity = Identity { database: DatabaseId(storage.random()) };
-    let mut first = Component::create_edit(component);
+    let mut first = Component::create_edit(component)?;
     first.keyspaces =
         vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
     first.next_file = Some(FileNumber(1));

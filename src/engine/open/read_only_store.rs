@@ -3,7 +3,7 @@
 use super::refill;
 use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::cache::PageCache;
-use crate::disk::{Component, ComponentOptions, TrunkOptions};
+use crate::disk::{Component, ComponentOptions};
 use crate::engine::directory::locks::{self, Guard};
 use crate::engine::directory::store_files::{self, Found};
 use crate::engine::read::read_path::ReadPath;
@@ -153,7 +153,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let memtable = refill::first_memtable(&**storage, &memtables, MEMTABLE_BYTES_SMALL)?;
     let newest = Arc::new(Generation::starting_after(memtable, seen, value_file_refs));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
-    let component = ComponentOptions::Trunk(TrunkOptions::new(budget.memtable as u64));
+    let component = ComponentOptions::any(budget.memtable as u64);
     let (_, version) = Component::open(Arc::clone(&readers.branches), component, &state)?;
     let view = ViewCell::new(generations?, version);
     Ok(Loaded {

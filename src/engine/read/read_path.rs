@@ -69,6 +69,7 @@ impl ReadPath {
         };
         Stats {
             last_number: self.sequencer.last_relaxed().0,
+            disk_component: view.disk.kind(),
             levels: disk.levels.iter().map(level).collect(),
             branch_files: disk.files,
             branch_bytes: disk.file_bytes,

@@ -93,7 +93,7 @@ impl RunningTask {
         let scope = self.scope.as_ref();
         BackgroundTask {
             kind: self.kind,
-            node: scope.map(|scope| scope.node.0),
+            node: scope.and_then(|scope| scope.node).map(|node| node.0),
             height: scope.map(|scope| scope.height),
             from: scope.map(|scope| user_key(&scope.lower)).unwrap_or_default(),
             to: scope.and_then(|scope| scope.upper.as_deref()).map(user_key),

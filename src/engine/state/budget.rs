@@ -95,7 +95,7 @@ impl StoreConfig {
     /// The options of the disk component follow from the budget.
     pub(crate) fn new(budget: Budget, options: &Options) -> Self {
         let trunk = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
-        Self { budget, disk: ComponentOptions::Trunk(trunk) }
+        Self { budget, disk: ComponentOptions { chosen: options.disk_component.clone(), trunk } }
     }
 }
 
@@ -148,6 +148,9 @@ impl Budget {
                 )));
             }
         };
+        if let Some(component) = &options.disk_component {
+            component.check(memtable)?;
+        }
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         // The cache gets the rest after the Memtables with their indexes, three mapped segments, the workers' extents,
         // and up to an eighth for memory that is not counted.

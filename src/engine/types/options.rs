@@ -1,6 +1,7 @@
 //! Options of a store and of single writes.
 
 use crate::branch::Compression;
+pub use crate::disk::{DiskComponent, LevelsOptions};
 use crate::engine::resources::resources::Resources;
 pub use crate::memory::MemoryComponent;
 use std::time::Duration;
@@ -73,7 +74,10 @@ pub struct Options {
     pub write_buffer: Option<u64>,
     /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,
-    /// Whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one
+    /// How the data is kept on disk. `None`: what the store was created with; a new store gets a trunk. Opening a store
+    /// with another component than it was created with is an error.
+    pub disk_component: Option<DiskComponent>,
+    /// In a store with a trunk: whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one
     /// filter for each file. Without maplets a store is a few percent smaller and bulk loads write a little less, but
     /// gets of absent keys take two to five times as long.
     pub maplets: bool,
@@ -96,6 +100,7 @@ impl Default for Options {
             background_write_limit: None,
             write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
+            disk_component: None,
             maplets: true,
             force_cut: false,
         }

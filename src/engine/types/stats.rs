@@ -6,11 +6,11 @@ use std::time::Duration;
 /// Statistics of one level of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
-    /// Distance from the leaves: 0 for leaves.
+    /// Distance from the leaves: 0 for leaves. In a leveled or tiered store the distance from the deepest level.
     pub height: u32,
-    /// Trunk nodes.
+    /// Trunk nodes; 0 in a leveled or tiered store.
     pub nodes: u64,
-    /// Bundles in these nodes.
+    /// Bundles in these nodes, or runs of the level.
     pub bundles: u64,
     /// Branch references in these nodes. A branch that several nodes share counts in each.
     pub branches: u64,
@@ -143,7 +143,9 @@ pub struct Stats {
     pub synced_number: u64,
     /// All writes up to this sequence number are in branch files.
     pub incorporated_number: u64,
-    /// The levels of the tree, root first.
+    /// How the data is kept on disk: `trunk`, `leveled` or `tiered`. Empty in `LiveStats`.
+    pub disk_component: &'static str,
+    /// The levels of the tree, root first; or the levels of a leveled or tiered store, the newest first.
     pub levels: Vec<LevelStats>,
     /// Branch files that the tree uses.
     pub branch_files: u64,
@@ -273,6 +275,9 @@ impl fmt::Display for Stats {
             "numbers      last {}, synced {}, incorporated {}",
             self.last_number, self.synced_number, self.incorporated_number
         )?;
+        if !self.disk_component.is_empty() {
+            writeln!(f, "component    {}", self.disk_component)?;
+        }
         for level in &self.levels {
             writeln!(
                 f,

@@ -2,6 +2,7 @@
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
 use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
+use super::{LevelsShape, RunChange, RunId};
 use crate::util::varint;
 
 /// The tag bytes.
@@ -26,11 +27,14 @@ mod tag {
     pub const MAPLET_ADDED: u8 = 18;
     pub const MAPLET_DROPPED: u8 = 19;
     pub const BRANCH_BYTES: u8 = 20;
+    pub const LEVELS: u8 = 21;
+    pub const RUN: u8 = 22;
+    pub const NEXT_RUN: u8 = 23;
 
     /// Whether a field may occur more than once.
     pub fn repeats(tag: u8) -> bool {
         matches!(tag, BRANCH_ADDED | BRANCH_DROPPED | NODE | NODE_DROPPED | LOG_RECOVERED_EARLIER | KEYSPACE)
-            || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED | MAPLET_ADDED | MAPLET_DROPPED)
+            || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED | MAPLET_ADDED | MAPLET_DROPPED | RUN)
     }
 }
 
@@ -82,6 +86,13 @@ impl ManifestEdit {
             number(tag::MAPLET_DROPPED, file.0, out);
         }
         optional(tag::BRANCH_BYTES, self.branch_bytes, out);
+        if let Some(levels) = &self.levels {
+            sized(tag::LEVELS, &mut body, out, |body| encode_levels(levels, body));
+        }
+        for run in &self.runs {
+            sized(tag::RUN, &mut body, out, |body| encode_run(run, body));
+        }
+        optional(tag::NEXT_RUN, self.next_run.map(|run| run.0), out);
     }
 
     /// Decodes an edit that must use all of `payload`.
@@ -126,6 +137,9 @@ impl ManifestEdit {
             tag::MAPLET_ADDED => self.maplets_added.push(reader.sized(decode_maplet)?),
             tag::MAPLET_DROPPED => self.maplets_dropped.push(FileNumber(reader.number()?)),
             tag::BRANCH_BYTES => self.branch_bytes = Some(reader.number()?),
+            tag::LEVELS => self.levels = Some(reader.sized(decode_levels)?),
+            tag::RUN => self.runs.push(reader.sized(decode_run)?),
+            tag::NEXT_RUN => self.next_run = Some(RunId(reader.number()?)),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
@@ -277,6 +291,41 @@ fn decode_node(reader: &mut Reader<'_>) -> Decoded<NodeImage> {
         shares: reader.list(|reader| {
             reader.list(|reader| Ok(ShareImage { branch: FileNumber(reader.number()?), bytes: reader.number()? }))
         })?,
+    })
+}
+
+fn encode_levels(levels: &LevelsShape, out: &mut Vec<u8>) {
+    for number in [levels.size_ratio, levels.runs_per_level, levels.level0_runs, levels.merge_percent] {
+        varint::write(u64::from(number), out);
+    }
+    varint::write(levels.file_bytes, out);
+    varint::write(levels.base_bytes, out);
+}
+
+fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
+    Ok(LevelsShape {
+        size_ratio: reader.number_u32()?,
+        runs_per_level: reader.number_u32()?,
+        level0_runs: reader.number_u32()?,
+        merge_percent: reader.number_u32()?,
+        file_bytes: reader.number()?,
+        base_bytes: reader.number()?,
+    })
+}
+
+fn encode_run(run: &RunChange, out: &mut Vec<u8>) {
+    varint::write(run.id.0, out);
+    varint::write(u64::from(run.level), out);
+    encode_list(&run.dropped, out, encode_file);
+    encode_list(&run.added, out, encode_file);
+}
+
+fn decode_run(reader: &mut Reader<'_>) -> Decoded<RunChange> {
+    Ok(RunChange {
+        id: RunId(reader.number()?),
+        level: reader.number_u32()?,
+        dropped: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
+        added: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
     })
 }
 

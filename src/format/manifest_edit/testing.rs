@@ -70,6 +70,29 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         maplets_added: random.list(2, any_maplet),
         maplets_dropped: random.list(2, any_file),
         branch_bytes: random.option(Random::number),
+        levels: random.option(any_levels),
+        runs: random.list(2, any_run),
+        next_run: random.option(|random| RunId(random.number())),
+    }
+}
+
+fn any_levels(random: &mut Random) -> LevelsShape {
+    LevelsShape {
+        size_ratio: random.number() as u32,
+        runs_per_level: random.number() as u32,
+        level0_runs: random.number() as u32,
+        merge_percent: random.number() as u32,
+        file_bytes: random.number(),
+        base_bytes: random.number(),
+    }
+}
+
+fn any_run(random: &mut Random) -> RunChange {
+    RunChange {
+        id: RunId(random.number()),
+        level: random.number() as u32,
+        dropped: random.list(3, any_file),
+        added: random.list(3, any_file),
     }
 }
 

@@ -64,7 +64,7 @@ fn random_bytes_never_panic() {
         let mut bytes = random.bytes();
         bytes.extend(random.bytes());
         if let Some(first) = bytes.first_mut() {
-            *first = *first % 21 + 1;
+            *first = *first % 24 + 1;
         }
         let _ = ManifestEdit::decode(&bytes);
     }
@@ -72,8 +72,8 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn unknown_repeated_and_unordered_fields_are_named() {
-    let unknown = ManifestEdit::decode(&[21, 0]).unwrap_err();
-    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 21"));
+    let unknown = ManifestEdit::decode(&[24, 0]).unwrap_err();
+    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 24"));
     assert!(unknown.expected.contains("this build knows"));
     let zero = ManifestEdit::decode(&[0]).unwrap_err();
     assert_eq!(zero.at, 0);
@@ -150,6 +150,19 @@ fn the_encoding_never_changes() {
         }],
         maplets_dropped: vec![FileNumber(8)],
         branch_bytes: Some(1 << 20),
+        levels: Some(LevelsShape {
+            size_ratio: 10,
+            runs_per_level: 1,
+            level0_runs: 4,
+            merge_percent: 100,
+            file_bytes: 300,
+            base_bytes: 301,
+        }),
+        runs: vec![
+            RunChange { id: RunId(2), level: 1, dropped: vec![FileNumber(7)], added: vec![FileNumber(300)] },
+            RunChange { id: RunId(3), level: 0, dropped: vec![], added: vec![FileNumber(8), FileNumber(9)] },
+        ],
+        next_run: Some(RunId(4)),
     };
     let expected: &[&[u8]] = &[
         &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
@@ -164,6 +177,9 @@ fn the_encoding_never_changes() {
         &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
         &[19, 8],
         &[20, 0x80, 0x80, 0x40],
+        &[21, 8, 10, 1, 4, 100, 0xac, 2, 0xad, 2],
+        &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
+        &[23, 4],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

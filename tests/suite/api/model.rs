@@ -2,11 +2,11 @@
 //! and reopening. The budgets are so small that the trunk grows to three levels. A failure prints its seed;
 //! `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS` choose other seeds.
 
-use crate::support::{Random, setting, tiny};
+use crate::support::{Random, setting, tiny, tiny_levels};
 use alluvium::internals::open_tuned;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
-use alluvium::{Compression, Db, Iter, Options, Snapshot, WriteBatch};
+use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,9 +30,13 @@ fn open(storage: &Arc<dyn Storage>, options: &Options) -> Db {
 
 impl World {
     fn new(storage: Arc<dyn Storage>, seed: u64, keys: u64) -> Self {
+        Self::with(storage, seed, keys, None)
+    }
+
+    fn with(storage: Arc<dyn Storage>, seed: u64, keys: u64, disk_component: Option<DiskComponent>) -> Self {
         let mut random = Random(seed);
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
-        let options = Options { compression, maplets: random.one_in(2), ..tiny() };
+        let options = Options { compression, maplets: random.one_in(2), disk_component, ..tiny() };
         let db = Some(open(&storage, &options));
         Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, maplets: 0 }
     }
@@ -204,8 +208,11 @@ fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
 
 /// Returns how many maplets were seen.
 fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
-    println!("seed {seed}");
-    let mut world = World::new(storage, seed, keys);
+    run_in(World::new(storage, seed, keys), seed, steps)
+}
+
+fn run_in(mut world: World, seed: u64, steps: u64) -> usize {
+    println!("seed {seed}, {:?}", world.options.disk_component);
     for step in 0..steps {
         world.step();
         if step % (steps / 3) == steps / 3 - 1 {
@@ -231,6 +238,17 @@ fn random_operations_on_a_simulated_disk() {
         maplets += run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000);
     }
     assert!(seeds < 12 || maplets > 0, "no store had maplets");
+}
+
+#[test]
+fn random_operations_on_levels() {
+    let first = setting("ALLUVIUM_SEED", 301);
+    for seed in first..first + setting("ALLUVIUM_SEEDS", 6) {
+        let usual = [LevelsOptions::leveled(), LevelsOptions::tiered()][seed as usize / 2 % 2].clone();
+        let component = [tiny_levels(1), tiny_levels(3), DiskComponent::Levels(usual)][seed as usize % 3].clone();
+        let world = World::with(Arc::new(SimulatedStorage::new(seed)), seed, 20_000, Some(component));
+        run_in(world, seed, 6000);
+    }
 }
 
 #[test]

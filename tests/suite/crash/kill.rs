@@ -12,7 +12,7 @@
 
 use crate::support::child;
 use crate::support::shared::Shared;
-use crate::support::{Random, setting};
+use crate::support::{Random, setting, tiny_levels};
 use alluvium::storage::PosixStorage;
 use alluvium::{Db, Options, WriteBatch};
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ const KEYS: u64 = 300;
 const CHILD: &str = "ALLUVIUM_KILL_CHILD";
 const CHURN: &str = "ALLUVIUM_KILL_CHURN";
 const WRITTEN: &str = "ALLUVIUM_KILL_WRITTEN";
+const LEVELS: &str = "ALLUVIUM_KILL_LEVELS";
 /// Words of shared memory for each writer: a cache line.
 const WORDS: usize = 8;
 
@@ -48,13 +49,14 @@ fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u
         .collect()
 }
 
-fn open(directory: &Path, written: bool) -> Db {
+fn open(directory: &Path, written: bool, on_levels: bool) -> Db {
     let storage = PosixStorage::new(directory.join("store"));
     let storage = if written { storage.writing_the_log() } else { storage };
     let options = Options {
         memory_budget: Some(1 << 20),
         background_threads: Some(2),
         sync_interval: Some(Duration::from_millis(30)),
+        disk_component: on_levels.then(|| tiny_levels(1)),
         ..Options::default()
     };
     Db::open_with(Arc::new(storage), options).unwrap()
@@ -70,7 +72,7 @@ pub fn child() {
     let deadline = Instant::now() + Duration::from_secs(20);
     let session = if std::env::var(CHURN).is_ok() { Duration::from_millis(4) } else { Duration::MAX };
     while Instant::now() < deadline {
-        let db = open(&directory, std::env::var(WRITTEN).is_ok());
+        let db = open(&directory, std::env::var(WRITTEN).is_ok(), std::env::var(LEVELS).is_ok());
         let session_end = Instant::now().checked_add(session).unwrap_or(deadline).min(deadline);
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
@@ -130,7 +132,7 @@ fn difference(found: &Model, expected: &Model) -> Option<String> {
     ))
 }
 
-fn kill_once(directory: &Path, seed: u64, (churn, written): (bool, bool), run_for: Duration) {
+fn kill_once(directory: &Path, seed: u64, (churn, written, on_levels): (bool, bool, bool), run_for: Duration) {
     let mut command = child::command("kill");
     command.env(CHILD, directory).env("ALLUVIUM_SEED", seed.to_string()).stdout(Stdio::null());
     if churn {
@@ -138,6 +140,9 @@ fn kill_once(directory: &Path, seed: u64, (churn, written): (bool, bool), run_fo
     }
     if written {
         command.env(WRITTEN, "1");
+    }
+    if on_levels {
+        command.env(LEVELS, "1");
     }
     let mut child = command.spawn().unwrap();
     // Starting takes a while, so `run_for` begins with the child's first acknowledged write.
@@ -157,6 +162,15 @@ fn kill_once(directory: &Path, seed: u64, (churn, written): (bool, bool), run_fo
 
 #[test]
 fn killed_at_any_instant_nothing_acknowledged_is_lost() {
+    kill_repeatedly(setting("ALLUVIUM_KILLS", 200), false);
+}
+
+#[test]
+fn killed_at_any_instant_levels_lose_nothing_acknowledged() {
+    kill_repeatedly(setting("ALLUVIUM_KILLS", 200).div_ceil(4), true);
+}
+
+fn kill_repeatedly(kills: u64, on_levels: bool) {
     if std::env::var(CHILD).is_ok() {
         return;
     }
@@ -168,11 +182,10 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     let mut models: Vec<Model> = vec![Model::new(); WRITERS];
     let mut done = [0u64; WRITERS];
     let (mut in_flight, mut total) = (0, 0);
-    let kills = setting("ALLUVIUM_KILLS", 200);
     for round in 0..kills {
         let (churn, written) = (random.one_in(3), random.one_in(3));
-        kill_once(directory.path(), seed, (churn, written), Duration::from_micros(random.below(60_000)));
-        let db = open(directory.path(), random.one_in(3));
+        kill_once(directory.path(), seed, (churn, written, on_levels), Duration::from_micros(random.below(60_000)));
+        let db = open(directory.path(), random.one_in(3), on_levels);
         for writer in 0..WRITERS {
             let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
             total += acknowledged - done[writer];

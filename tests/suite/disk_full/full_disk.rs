@@ -3,11 +3,11 @@
 //! lost.
 
 use crate::support::disks::{Ext4, Tmpfs, with_private_mounts};
-use crate::support::{Random, setting};
+use crate::support::{Random, setting, tiny_levels};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{PosixStorage, Storage};
-use alluvium::{Db, Error, Options, WriteBatch};
+use alluvium::{Db, DiskComponent, Error, LevelsOptions, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,12 @@ struct Rig {
 
 impl Rig {
     fn new(storage: Arc<dyn Storage>) -> Self {
-        let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
+        Self::with(storage, None)
+    }
+
+    fn with(storage: Arc<dyn Storage>, disk_component: Option<DiskComponent>) -> Self {
+        let options = Options { disk_component, ..options() };
+        let db = Db::open_with(Arc::clone(&storage), options).unwrap();
         Self { storage, db, model: Model::new(), random: Random(5), next: 0 }
     }
 
@@ -146,8 +151,7 @@ impl Rig {
 }
 
 /// Fills the disk, deletes half, and resumes, twice; then reopens the store.
-fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
-    let mut rig = Rig::new(storage);
+fn fills_and_recovers_by_deletes(mut rig: Rig) {
     for _ in 0..2 {
         let error = rig.fill();
         let text = error.to_string();
@@ -176,14 +180,23 @@ fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
 fn simulated_deletes_bring_space_back() {
     let disk = SimulatedStorage::new(1);
     disk.set_capacity(Some(16 << 20));
-    fills_and_recovers_by_deletes(Arc::new(disk));
+    fills_and_recovers_by_deletes(Rig::new(Arc::new(disk)));
+}
+
+#[test]
+fn simulated_deletes_bring_space_back_in_levels() {
+    for component in [DiskComponent::Levels(LevelsOptions::leveled()), tiny_levels(1)] {
+        let disk = SimulatedStorage::new(1);
+        disk.set_capacity(Some(16 << 20));
+        fills_and_recovers_by_deletes(Rig::with(Arc::new(disk), Some(component)));
+    }
 }
 
 #[test]
 fn ext4_deletes_bring_space_back() {
     with_private_mounts("full ext4", || {
         let Some(disk) = Ext4::in_memory("full ext4", 32 << 20) else { return };
-        fills_and_recovers_by_deletes(Arc::new(PosixStorage::new(disk.path().join("store"))));
+        fills_and_recovers_by_deletes(Rig::new(Arc::new(PosixStorage::new(disk.path().join("store")))));
     });
 }
 
@@ -191,7 +204,7 @@ fn ext4_deletes_bring_space_back() {
 fn tmpfs_deletes_bring_space_back() {
     with_private_mounts("full tmpfs", || {
         let disk = Tmpfs::new(16 << 20);
-        fills_and_recovers_by_deletes(Arc::new(PosixStorage::new(disk.path().join("store"))));
+        fills_and_recovers_by_deletes(Rig::new(Arc::new(PosixStorage::new(disk.path().join("store")))));
     });
 }
 
@@ -352,6 +365,16 @@ fn ext4_a_full_store_is_opened_for_every_delete() {
 /// free space in random order, with crashes. Acknowledged writes are there, failed writes are not.
 #[test]
 fn simulated_random_operations_on_a_full_disk() {
+    random_operations_on_a_full_disk(None);
+}
+
+#[test]
+fn simulated_random_operations_on_a_full_disk_of_levels() {
+    random_operations_on_a_full_disk(Some(tiny_levels(1)));
+    random_operations_on_a_full_disk(Some(tiny_levels(3)));
+}
+
+fn random_operations_on_a_full_disk(disk_component: Option<DiskComponent>) {
     let first = setting("ALLUVIUM_SEED", 1);
     let (mut refused, mut resumed) = (0, 0);
     for seed in first..first + setting("ALLUVIUM_FULL_DISK_SEEDS", 2) {
@@ -361,7 +384,8 @@ fn simulated_random_operations_on_a_full_disk() {
         let mut capacity = (3 << 20) + random.below(4 << 20);
         disk.set_capacity(Some(capacity));
         let open = |disk: &SimulatedStorage| {
-            let options = Options { memory_budget: Some(256 << 10), sync_interval: None, ..options() };
+            let disk_component = disk_component.clone();
+            let options = Options { memory_budget: Some(256 << 10), sync_interval: None, disk_component, ..options() };
             DeterministicDb::open(Arc::new(disk.clone()), options)
         };
         let mut db = open(&disk).unwrap();
@@ -447,13 +471,23 @@ fn simulated_random_operations_on_a_full_disk() {
 /// the dead data was in files that other leaves still used in part.
 #[test]
 fn simulated_puts_resume_after_deletes() {
+    puts_resume_after_deletes(None);
+}
+
+#[test]
+fn simulated_puts_resume_after_deletes_in_levels() {
+    puts_resume_after_deletes(Some(&DiskComponent::Levels(LevelsOptions::leveled())));
+}
+
+fn puts_resume_after_deletes(component: Option<&DiskComponent>) {
     let seeds = setting("ALLUVIUM_SEED", 0);
     let seeds = if seeds > 0 { vec![seeds] } else { vec![5, 9, 11] };
     for seed in seeds {
         println!("seed {seed}");
         let disk = SimulatedStorage::new(seed);
         disk.set_capacity(Some(12 << 20));
-        let options = Options { memory_budget: Some(1 << 20), sync_interval: None, ..options() };
+        let disk_component = component.cloned();
+        let options = Options { memory_budget: Some(1 << 20), sync_interval: None, disk_component, ..options() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         let mut random = Random(seed);
         let mut model = Model::new();

@@ -6,7 +6,7 @@ pub mod disks;
 pub mod shared;
 
 use alluvium::storage::Storage;
-use alluvium::{Db, Depth, Options};
+use alluvium::{Db, Depth, DiskComponent, LevelsOptions, Options};
 use std::sync::Arc;
 
 /// SplitMix64: small, with equal numbers for equal seeds on every machine.
@@ -43,6 +43,14 @@ pub fn tiny() -> Options {
 /// The same without background syncs, for tests that sync explicitly.
 pub fn tiny_unsynced() -> Options {
     Options { sync_interval: None, ..tiny() }
+}
+
+/// Levels so small that several form with little data: with one run a leveled store, with more a tiered one.
+pub fn tiny_levels(runs_per_level: u32) -> DiskComponent {
+    let (file_bytes, base_level_bytes) = (Some(8 << 10), Some(48 << 10));
+    let sizes =
+        LevelsOptions { size_ratio: 3, level0_runs: 3, file_bytes, base_level_bytes, ..LevelsOptions::default() };
+    DiskComponent::Levels(LevelsOptions { runs_per_level, ..sizes })
 }
 
 /// A number from the environment, for longer runs; otherwise the default.

@@ -52,6 +52,32 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
     assert_eq!(disk.current_image()[&report.set_aside[0]], flipped(&world.image[&name], 1));
 }
 
+#[test]
+fn damaged_and_lost_branches_of_levels_keep_the_rest_in_its_place() {
+    let world = World::with_end(1, Size::Levels, true);
+    let of_branches = || world.image.keys().filter(|name| name.ends_with(".branch"));
+    assert!(of_branches().count() > 4, "{:?}", world.image.keys());
+    let disk = world.disk.clone_disk();
+    assert!(!repair(&disk).unwrap().changed);
+    for name in of_branches() {
+        let disk = world.with(&[(name.clone(), flipped(&world.image[name], 0))].into(), &[]);
+        let report = check_repair(&world, &disk, "a flipped page", Unreported::Nothing);
+        assert!(report.log_kept && report.manifest_lost.is_none() && report.entries_lost > 0, "{report:?}");
+        let disk = world.with(&Image::new(), std::slice::from_ref(name));
+        let report = check_repair(&world, &disk, "a lost file", Unreported::Nothing);
+        assert_eq!(report.branches_lost, 1, "{report:?}");
+        let db = open(&disk).unwrap();
+        assert_eq!(db.stats().disk_component, "leveled");
+        db.compact().unwrap();
+        db.close().unwrap();
+        assert!(verify(&disk, Depth::Deep).unwrap().is_valid());
+    }
+    // Without a manifest nobody knows that the store had levels: its data becomes a trunk.
+    let disk = world.with(&Image::new(), &["MANIFEST".into()]);
+    check_repair(&world, &disk, "no manifest", Unreported::Nothing);
+    assert_eq!(open(&disk).unwrap().stats().disk_component, "trunk");
+}
+
 /// After a split, several leaves refer to one branch file. A rewritten file without its first page has no keys in some of
 /// them. Repair once kept all the references, and `verify` then reported that the manifest was damaged.
 #[test]

@@ -1,6 +1,6 @@
 //! `bench`: runs workloads on a new store and prints their results.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Component};
 use crate::bench_arguments::{Bench, BenchCommand, Filters};
 use crate::bench_progress::BenchProgress;
 use crate::commands::figures;
@@ -56,6 +56,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             write_buffer: bench.write_buffer,
             sync: common.sync,
             plain_filters: bench.filters == Filters::Quotient,
+            component: common.component.map(Component::for_bench),
             partitions: None,
         },
         ..Settings::default()

@@ -25,9 +25,12 @@ pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
     }
     let mut output = Output::new();
     if stats.levels.is_empty() {
-        output.line("The tree is empty: all data is in memory and in the log.")?;
-    } else {
+        output.line("The disk component is empty: all data is in memory and in the log.")?;
+    } else if stats.disk_component == "trunk" {
         output.line(tree(&stats.levels))?;
+    } else {
+        output.line(format!("Levels, {}:", stats.disk_component))?;
+        output.line(levels(&stats.levels))?;
     }
     output.line(report.table())?;
     output.finish()
@@ -40,6 +43,7 @@ fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
         last_number: opened.last_number,
         synced_number: opened.synced_number,
         incorporated_number: opened.incorporated_number,
+        disk_component: opened.disk_component,
         levels: opened.levels,
         branch_files: opened.branch_files,
         branch_bytes: opened.branch_bytes,
@@ -167,6 +171,23 @@ fn tree(levels: &[LevelStats]) -> Table {
     table
 }
 
+/// The levels of a leveled or tiered store, the newest first.
+fn levels(levels: &[LevelStats]) -> Table {
+    let mut table = table(&["level", "runs", "files", "entries", "tombstones", "size"]);
+    for (at, level) in levels.iter().enumerate() {
+        table.add_row([
+            at.to_string(),
+            level.runs.to_string(),
+            grouped(level.branches),
+            grouped(level.entries),
+            grouped(level.tombstones),
+            size(level.bytes),
+        ]);
+    }
+    align_right(&mut table, 1);
+    table
+}
+
 /// A level of the tree as JSON.
 pub fn level_json(level: &LevelStats) -> Value {
     json!({
@@ -186,6 +207,7 @@ pub fn level_json(level: &LevelStats) -> Value {
 fn statistics(stats: &Stats) -> Report {
     let mut report = Report::new();
     report
+        .member("component", stats.disk_component.into())
         .member("levels", stats.levels.iter().map(level_json).collect())
         .count("branch_files", "branch files", stats.branch_files)
         .size("branch_bytes", "bytes in branch files", stats.branch_bytes)

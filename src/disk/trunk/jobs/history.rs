@@ -99,7 +99,9 @@ impl History {
 
     /// A job found no space, and the disk was not known to be full.
     pub fn note_found_no_space(&self, scope: &JobScope) {
-        self.backoff.note(scope.node, scope.load.bytes);
+        if let Some(node) = scope.node {
+            self.backoff.note(node, scope.load.bytes);
+        }
     }
 
     /// Removes files and nodes to which the tree does not refer.

@@ -60,7 +60,7 @@ impl Job {
         };
         JobScope {
             kind,
-            node: node.id,
+            node: Some(node.id),
             height: node.height,
             lower: Arc::clone(&node.lower),
             upper: node.upper.clone(),
@@ -76,7 +76,7 @@ fn join_scope(parent: &Node, range: Range<usize>) -> JobScope {
     children.iter().filter(|pivot| pivot.child.is_leaf()).for_each(|pivot| load += pivot.child.active);
     JobScope {
         kind: JobKind::Join,
-        node: children[0].child.id,
+        node: Some(children[0].child.id),
         height: children[0].child.height,
         lower: Arc::clone(parent.slot_lower(range.start)),
         upper: parent.slot_upper(range.end - 1).cloned(),

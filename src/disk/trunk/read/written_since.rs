@@ -4,10 +4,10 @@
 //! Every file knows its greatest number, so only files with newer entries are read. These are mostly the files written
 //! since.
 
-use crate::branch::{Branch, Purpose};
+use crate::branch::Branch;
 use crate::disk::runs::run::overlaps;
+use crate::disk::runs::run_cursor::newer_key;
 use crate::disk::trunk::tree::tree::Tree;
-use crate::merge::Cursor;
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::collections::HashSet;
@@ -24,17 +24,9 @@ impl Tree {
             newer.extend(branches.filter(|branch| seen.insert(branch.meta().file)));
         });
         for branch in newer {
-            let deleted = branch.range_tombstones()?.clip(lower, upper);
-            if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
-                return Ok(Some(deletion.start));
-            }
-            let mut cursor = branch.cursor(Purpose::Read);
-            cursor.seek(lower, SequenceNumber::MAX)?;
-            while cursor.valid() && upper.is_none_or(|upper| cursor.entry().key < upper) {
-                if cursor.entry().number > since {
-                    return Ok(Some(cursor.entry().key.to_vec()));
-                }
-                cursor.next()?;
+            let found = newer_key(branch, since, lower, upper)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)

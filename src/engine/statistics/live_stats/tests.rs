@@ -35,6 +35,8 @@ fn full() -> Stats {
         paused: node.is_some(),
     };
     Stats {
+        // Not in the file.
+        disk_component: "",
         last_number: 101,
         synced_number: 102,
         incorporated_number: 103,

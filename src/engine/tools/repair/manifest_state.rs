@@ -2,15 +2,15 @@
 
 use crate::engine::types::options::COMPARATOR;
 use crate::format::manifest_edit::{
-    BranchMeta, BundleId, BundleImage, Identity, KeyspaceRecord, LogRecovered, NodeId, NodeImage,
+    BranchMeta, BundleId, BundleImage, Identity, KeyspaceRecord, LogRecovered, NodeId, NodeImage, RunId,
 };
-use crate::manifest::ManifestState;
+use crate::manifest::{ManifestState, RunState};
 use crate::util::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Replaces some branch files of the tree by other files, or removes them (`None`). A new file may have lost the first or
-/// last keys of the old one, so a node refers to it only if its range still overlaps. Returns the new files to which no
-/// node refers; they are not part of the state.
+/// Replaces some branch files by other files, or removes them (`None`). A new file may have lost the first or last keys of
+/// the old one, so a node refers to it only if its range still overlaps; in a run of a level it takes the old one's place.
+/// Returns the new files to which nothing refers; they are not part of the state.
 pub(crate) fn replace(
     state: &mut ManifestState,
     replaced: &BTreeMap<FileNumber, Option<BranchMeta>>,
@@ -31,8 +31,18 @@ pub(crate) fn replace(
         }
         drop_empty_bundles(node);
     }
+    for run in state.runs.values_mut() {
+        let replacement = |file: &FileNumber| match replaced.get(file) {
+            Some(new) => new.as_ref().map(|meta| meta.file),
+            None => Some(*file),
+        };
+        run.branches = run.branches.iter().filter_map(replacement).collect();
+    }
+    state.runs.retain(|_, run| !run.branches.is_empty());
     let bundles = state.nodes.values().flat_map(|node| &node.bundles);
-    let named: BTreeSet<FileNumber> = bundles.flat_map(|bundle| bundle.branches.iter().copied()).collect();
+    let in_nodes = bundles.flat_map(|bundle| bundle.branches.iter().copied());
+    let in_runs = state.runs.values().flat_map(|run| run.branches.iter().copied());
+    let named: BTreeSet<FileNumber> = in_nodes.chain(in_runs).collect();
     let (used, unused): (Vec<_>, Vec<_>) =
         replaced.values().flatten().cloned().partition(|meta| named.contains(&meta.file));
     state.branches.extend(used.into_iter().map(|meta| (meta.file, meta)));
@@ -61,8 +71,18 @@ fn drop_empty_bundles(node: &mut NodeImage) {
     node.bundles.retain(|bundle| !bundle.branches.is_empty());
 }
 
-/// Adds a run to the root as its newest bundle.
+/// Adds a run to the root as its newest bundle, or to level 0 as its newest run.
 pub(crate) fn add_newest_run(state: &mut ManifestState, parts: &[BranchMeta]) {
+    if state.levels.is_some() && !parts.is_empty() {
+        let id = state.next_run;
+        state.next_run = RunId(id.0 + 1);
+        let mut parts: Vec<&BranchMeta> = parts.iter().collect();
+        parts.sort_by(|one, other| one.key_min.cmp(&other.key_min));
+        let branches = parts.iter().map(|meta| meta.file).collect();
+        state.runs.insert(id, RunState { level: 0, branches });
+        state.branches.extend(parts.into_iter().map(|meta| (meta.file, meta.clone())));
+        return;
+    }
     let Some(root) = state.root.and_then(|root| state.nodes.get_mut(&root)) else { return };
     if parts.is_empty() {
         return;
@@ -108,7 +128,7 @@ pub(crate) fn discard_log(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::manifest_edit::PivotImage;
+    use crate::format::manifest_edit::{LevelsShape, PivotImage};
 
     fn bundle(id: u64, branches: &[u64]) -> BundleImage {
         let branches = branches.iter().map(|file| FileNumber(*file)).collect();
@@ -168,6 +188,25 @@ mod tests {
             bundles.iter().flat_map(|bundle| &bundle.branches).map(|file| file.0).collect::<Vec<_>>()
         };
         assert_eq!([1, 2, 3, 4].map(of_node), [vec![21, 22], vec![20], vec![21, 22], vec![21]]);
+    }
+
+    #[test]
+    fn in_levels_a_new_file_takes_the_place_of_the_old_one_and_a_new_run_is_the_newest() {
+        let run =
+            |level, files: &[u64]| RunState { level, branches: files.iter().map(|file| FileNumber(*file)).collect() };
+        let mut state = ManifestState {
+            levels: Some(LevelsShape::default()),
+            runs: [(RunId(1), run(1, &[10, 11])), (RunId(2), run(0, &[12]))].into(),
+            next_run: RunId(3),
+            ..ManifestState::default()
+        };
+        let replaced = [(FileNumber(11), Some(meta(20, "c", "d"))), (FileNumber(12), None)].into();
+        assert_eq!(replace(&mut state, &replaced), []);
+        assert_eq!(state.runs, [(RunId(1), run(1, &[10, 20]))].into());
+        add_newest_run(&mut state, &[meta(22, "e", "f"), meta(21, "a", "b")]);
+        assert_eq!(state.runs[&RunId(3)], run(0, &[21, 22]));
+        assert_eq!(state.next_run, RunId(4));
+        assert!([20, 21, 22].iter().all(|file| state.branches.contains_key(&FileNumber(*file))));
     }
 
     #[test]

@@ -5,13 +5,13 @@ mod transactions;
 use super::model::{chosen, ordered, prefix};
 use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
 use super::settings::Settings;
-use crate::support::{Random, expect_sound, expect_sound_closed};
+use crate::support::{Random, expect_sound, expect_sound_closed, tiny_levels};
 use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{
-    BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, Swap,
-    WriteBatch, WriteOptions,
+    BackgroundPause, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats,
+    Swap, WriteBatch, WriteOptions,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub struct Store {
     is_deterministic: bool,
     disk: Disk,
     settings: Settings,
+    /// Fixed at the creation.
+    component: Option<DiskComponent>,
     // Dropped before the store, as callers do.
     iterators: Vec<Iter>,
     snapshots: Vec<Snapshot>,
@@ -88,11 +90,14 @@ impl Store {
             Disk::Simulated(disk, mapped)
         };
         let settings = disk.settings(&mut random);
+        let levels = [1, 2, 4][random.below(3) as usize];
+        let component = random.one_in(2).then(|| tiny_levels(levels));
         let mut store = Self {
             seed,
             is_deterministic,
             disk,
             settings,
+            component,
             iterators: Vec::new(),
             snapshots: Vec::new(),
             pause: None,
@@ -106,7 +111,8 @@ impl Store {
 
     fn start(&mut self) {
         self.had_reader = false;
-        let (storage, options) = (self.disk.storage(), self.settings.options.clone());
+        let (storage, mut options) = (self.disk.storage(), self.settings.options.clone());
+        options.disk_component.clone_from(&self.component);
         let tune = |options: &mut TrunkOptions| self.settings.tune(options);
         self.db = Some(if self.is_deterministic {
             Opened::Deterministic(DeterministicDb::open_tuned(storage, options, self.settings.small, tune).unwrap())
@@ -127,7 +133,7 @@ impl Store {
             Disk::Real(_) => "on a real disk".into(),
             Disk::Memory(_) => "in memory".into(),
         };
-        format!("{how}, {disk}, {}", self.settings)
+        format!("{how}, {disk}, {:?}, {}", self.component, self.settings)
     }
 
     /// Random numbers for an operation, independent of the other operations.

@@ -130,6 +130,14 @@ fn damage_under_a_tree_of_several_levels_is_reported_or_harmless() {
     assert!(noticed.on_trees > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
 }
 
+#[test]
+fn damage_under_levels_is_reported_or_harmless() {
+    for runs in [1, 3] {
+        let noticed = damage_every_file(Tree::Levels { runs });
+        assert!(noticed.on_trees > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
+    }
+}
+
 fn damage_every_file(tree: Tree) -> Noticed {
     let seeds = setting("ALLUVIUM_DAMAGE_SEEDS", 4);
     let (mut noticed, mut failures) = (Noticed::default(), Vec::new());

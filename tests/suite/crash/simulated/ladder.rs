@@ -34,9 +34,15 @@ const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25;
 const WRITTEN: u64 = 1_000_000;
 /// From this seed on the store has a tree of several levels.
 const ON_A_TREE: u64 = 2 * WRITTEN;
+/// From this seed on it has levels: leveled with even seeds, tiered with odd ones.
+const ON_LEVELS: u64 = 4 * WRITTEN;
 
 fn tree_of(seed: u64) -> Tree {
-    if seed < ON_A_TREE { Tree::Usual } else { Tree::Small { fanout: 3 } }
+    match seed {
+        ..ON_A_TREE => Tree::Usual,
+        ON_A_TREE..ON_LEVELS => Tree::Small { fanout: 3 },
+        ON_LEVELS.. => Tree::Levels { runs: 1 + 2 * (seed % 2) as u32 },
+    }
 }
 
 /// A store under faults.
@@ -293,6 +299,15 @@ fn every_operation_on_a_tree_may_fail() {
     let Strikes { on_trees, in_splits, in_joins, in_merges, in_reuses, .. } = strikes;
     let least = [on_trees, in_splits, in_joins, in_merges, in_reuses].into_iter().min().unwrap();
     assert!(least > 5, "some kind of work on the tree had too few faults: {strikes:?}");
+}
+
+/// The same on levels, leveled and tiered.
+#[test]
+fn every_operation_on_levels_may_fail() {
+    let mut strikes = Strikes::default();
+    fail_every_operation(ON_LEVELS, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
+    let least = [strikes.on_trees, strikes.in_merges, strikes.in_reuses].into_iter().min().unwrap();
+    assert!(least > 5, "some kind of work on the levels had too few faults: {strikes:?}");
 }
 
 /// Uses seeds from `first` on.

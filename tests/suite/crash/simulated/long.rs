@@ -25,6 +25,11 @@ fn plan(points: u64, seed: u64) -> Plan {
     }
 }
 
+/// With every other seed the levels are tiered.
+fn plan_on_levels(points: u64, seed: u64) -> Plan {
+    Plan { maplets: false, tree: Tree::Levels { runs: 1 + 2 * (seed % 2) as u32 }, ..plan(points, seed) }
+}
+
 /// A short list that still fails. Leaves out operations: first halves of the list, then smaller and smaller pieces.
 pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Option<Failure> {
     let (mut steps, mut failure) = (steps.to_vec(), fails(steps)?);
@@ -47,7 +52,7 @@ pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Opt
 }
 
 /// Executes one run. A failing run is shrunk, with all crash points tried, and reported.
-fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
+fn check(steps: &[Step], seed: u64, points: u64, plan: fn(u64, u64) -> Plan) -> Tally {
     match explore(steps, seed, &plan(points, seed)) {
         Ok(tally) => tally,
         Err(first) => {
@@ -64,7 +69,7 @@ fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
 fn long_runs_survive_sampled_deaths() {
     let first = setting("ALLUVIUM_SEED", 1);
     if let Ok(run) = std::env::var("ALLUVIUM_CRASH_RUN") {
-        println!("{:?}", check(&read(&run), first, 1));
+        println!("{:?}", check(&read(&run), first, 1, plan));
         return;
     }
     let (started, mut tally) = (Instant::now(), Tally::default());
@@ -76,9 +81,9 @@ fn long_runs_survive_sampled_deaths() {
         // The same work takes more disk operations in a tree.
         let (kind, length, points) = match plan(1, seed).tree {
             Tree::Usual => (Kind::FewKeys, 40 + random.below(120), points),
-            Tree::Small { .. } => (Kind::Trees, 60 + random.below(120), points * 2),
+            Tree::Small { .. } | Tree::Levels { .. } => (Kind::Trees, 60 + random.below(120), points * 2),
         };
-        tally.add(check(&draw(&mut random, length as usize, kind), seed, points));
+        tally.add(check(&draw(&mut random, length as usize, kind), seed, points, plan));
     }
     println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
     if worlds >= 8 {
@@ -87,6 +92,24 @@ fn long_runs_survive_sampled_deaths() {
         let Strikes { in_splits, in_joins, in_merges, .. } = tally.deaths;
         let of_trees = [tally.grown, in_splits, in_joins, in_merges];
         assert!(of_trees.iter().all(|count| *count > 0), "a kind of work was never interrupted: {tally:?}");
+    }
+}
+
+/// `ALLUVIUM_CRASH_RUN` is for trunks.
+#[test]
+fn long_runs_on_levels_survive_sampled_deaths() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    let (started, mut tally) = (Instant::now(), Tally::default());
+    let worlds = setting("ALLUVIUM_CRASH_WORLDS", 8).div_ceil(2);
+    for seed in first..first + worlds {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let (length, points) = (60 + random.below(120), setting("ALLUVIUM_CRASH_POINTS", 20) * 2);
+        tally.add(check(&draw(&mut random, length as usize, Kind::Trees), seed, points, plan_on_levels));
+    }
+    println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
+    if worlds >= 4 {
+        assert!(tally.grown > 0 && tally.deaths.in_merges > 0, "merges were never interrupted: {tally:?}");
     }
 }
 

@@ -140,3 +140,21 @@ fn every_short_run_on_a_tree_survives_deaths() {
     let least = tally.grown.min(tally.deaths.least());
     assert!(least > 20, "too few deaths during some kind of work on the tree: {tally:?}");
 }
+
+/// The same with levels that have work to do.
+#[test]
+fn every_short_run_on_levels_survives_deaths() {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    for (rest, levels) in TREES.into_iter().zip([1, 3]) {
+        let ground = [read(FILLED), read(rest)].concat();
+        let pairs = ON_TREES.into_iter().flat_map(|first| ON_TREES.map(|second| vec![first, second]));
+        let runs: Vec<_> = pairs.map(|run| [&ground[..], &run].concat()).collect();
+        let points = setting("ALLUVIUM_CRASH_POINTS", 6);
+        let plan = Plan { points, tree: Tree::Levels { runs: levels }, spared: ground.len(), ..plan() };
+        tally.add(explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan));
+    }
+    println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
+    let least = tally.grown.min(tally.deaths.in_merges).min(tally.deaths.in_reuses);
+    assert!(least > 20, "too few deaths during some kind of work on the levels: {tally:?}");
+}

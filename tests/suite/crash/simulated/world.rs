@@ -3,6 +3,7 @@
 use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, KEYS, Step, name};
+use crate::support::tiny_levels;
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
@@ -26,13 +27,15 @@ pub struct World {
     snapshots: Vec<(Snapshot, Contents)>,
 }
 
-/// The sizes of the tree's parts.
+/// The sizes of the tree's parts, or levels instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tree {
     /// The usual sizes: the data of these runs is one node.
     Usual,
     /// Small leaves, below nodes with this number of children.
     Small { fanout: usize },
+    /// No tree, but levels with this many runs.
+    Levels { runs: u32 },
 }
 
 /// The statistics of a tree that show which work was done.
@@ -108,7 +111,10 @@ impl Strikes {
 }
 
 /// Opens the store on a disk. If maplets are on, they are built for few runs already, so that there are many.
-pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
+pub fn open(disk: &SimulatedStorage, mut options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
+    if let Tree::Levels { runs } = tree {
+        options.disk_component = Some(tiny_levels(runs));
+    }
     DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;
         let Tree::Small { fanout } = tree else { return };

@@ -189,14 +189,15 @@ fn damage_is_found_or_harmless_and_repaired() {
     let cases = setting("ALLUVIUM_DAMAGES", 160);
     let first = setting("ALLUVIUM_DAMAGES_FROM", 0);
     let of = setting("ALLUVIUM_DAMAGES_WORLD", 5);
-    let kinds = [(Size::Usual, true), (Size::Small, true), (Size::Usual, false), (Size::Small, false)];
-    let worlds = kinds.map(|(size, closes)| World::with_end(of, size, closes));
+    let sizes = [Size::Usual, Size::Small, Size::Levels].map(|size| [(size, true), (size, false)]);
+    let worlds = sizes.as_flattened().to_vec().into_iter().map(|(size, closes)| World::with_end(of, size, closes));
+    let worlds: Vec<World> = worlds.collect();
     let mut counts: BTreeMap<(&str, Damage), (u32, u32)> = BTreeMap::new();
     let mut failed = Vec::new();
     for seed in first..first + cases {
         let mut random = Random(seed ^ 0x5eed);
         let (kind, how) = (KINDS[(seed % 7) as usize], ALL[(seed / 7 % 16) as usize]);
-        let world = &worlds[random.below(4) as usize];
+        let world = &worlds[random.below(worlds.len() as u64) as usize];
         let Some(case) = damage(world, kind, how, &mut random) else { continue };
         println!("seed {seed}, {:?}: {}", world.end, case.what);
         let checked = catch_unwind(AssertUnwindSafe(|| check(world, &case, kind, random.one_in(2))));

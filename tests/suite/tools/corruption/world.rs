@@ -1,6 +1,6 @@
 //! A store with all kinds of files and known writes, on a simulated disk.
 
-use crate::support::{Random, tiny_unsynced};
+use crate::support::{Random, tiny_levels, tiny_unsynced};
 use alluvium::internals::{DeterministicDb, LogOnlyWriter};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
@@ -19,6 +19,8 @@ pub type Image = BTreeMap<String, Vec<u8>>;
 pub enum Size {
     Usual,
     Small,
+    /// Usual segments, and levels instead of a tree.
+    Levels,
 }
 
 /// How the store's last process ended.
@@ -51,6 +53,10 @@ pub fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
 
 fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<DeterministicDb> {
     match size {
+        Size::Levels => {
+            let options = alluvium::Options { disk_component: Some(tiny_levels(1)), ..options };
+            DeterministicDb::open(Arc::new(disk.clone()), options)
+        }
         Size::Usual => DeterministicDb::open(Arc::new(disk.clone()), options),
         Size::Small => DeterministicDb::open_small(Arc::new(disk.clone()), options),
     }

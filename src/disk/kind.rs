@@ -1,0 +1,24 @@
+//! The kinds of disk component. Plain data, any thread.
+
+use super::levels::LevelsOptions;
+use crate::util::Result;
+
+/// How a store keeps its data on disk. It is chosen when the store is created and never changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DiskComponent {
+    /// SplinterDB's STBε-tree: cheap writes, with reads that look up one maplet for each tree node. The default.
+    #[default]
+    Trunk,
+    /// Levels of sorted runs, leveled or tiered.
+    Levels(LevelsOptions),
+}
+
+impl DiskComponent {
+    /// Refuses options outside their bounds.
+    pub(crate) fn check(&self, memtable_bytes: u64) -> Result<()> {
+        match self {
+            Self::Trunk => Ok(()),
+            Self::Levels(levels) => levels.shape(memtable_bytes).map(|_| ()),
+        }
+    }
+}

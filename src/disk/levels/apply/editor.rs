@@ -1,0 +1,156 @@
+//! The editor: makes a new version out of the newest one, and the edit that says the same to the manifest. One thread,
+//! which holds the edit mutex.
+//!
+//! Between the choice of a compaction and its outcome, runs may have been added and other files moved, but the inputs are
+//! where they were: the claim is held. A result whose inputs are gone all the same would be wrong anywhere; it is dropped
+//! whole.
+
+use super::applied::Applied;
+use crate::branch::Branch;
+use crate::disk::levels::jobs::outcome::{Change, Outcome};
+use crate::disk::levels::plan::compaction::{Input, Output};
+use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
+use crate::format::manifest_edit::{ManifestEdit, RunChange, RunId};
+use crate::util::sync::{Arc, AtomicU64, Ordering};
+use crate::util::{FileNumber, FileNumbers};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the editor needs of the component.
+#[derive(Clone, Copy)]
+pub struct EditContext<'a> {
+    /// The next run id. Relaxed: it changes under the edit mutex.
+    pub next_run: &'a AtomicU64,
+    pub files: &'a FileNumbers,
+}
+
+/// See `Levels::apply`.
+pub fn apply(context: EditContext<'_>, outcome: Outcome, version: &Arc<LevelsVersion>) -> Applied {
+    let mut editor = Editor::new(context, version);
+    let (mut added, mut incorporated, mut obsolete) = (Vec::new(), None, Vec::new());
+    match outcome.change {
+        Change::Nothing => {}
+        Change::Incorporate { parts, through } => {
+            added = parts.take();
+            incorporated = Some(through);
+            editor.add(&added, Output::NewRun { level: 0 });
+        }
+        Change::Compact { inputs, output, merged, .. } => {
+            let (run, new) = merged.take();
+            if editor.has(&inputs) {
+                let kept: BTreeSet<FileNumber> = run.iter().map(|part| part.meta().file).collect();
+                let parts = inputs.iter().flat_map(|input| &input.parts);
+                obsolete.extend(parts.filter(|part| !kept.contains(&part.meta().file)).cloned());
+                inputs.iter().for_each(|input| editor.remove(input));
+                editor.add(&run, output);
+                added = new;
+            } else {
+                debug_assert!(false, "the inputs of a compaction are gone");
+                obsolete = new;
+            }
+        }
+    }
+    let (mut edit, version) = editor.finish(version);
+    edit.branches_added = added.iter().map(|branch| branch.meta().clone()).collect();
+    let is_change = !edit.runs.is_empty() || incorporated.is_some();
+    if is_change {
+        edit.branches_dropped = obsolete.iter().map(|branch| branch.meta().file).collect();
+        edit.incorporated = incorporated;
+        edit.next_file = Some(context.files.next());
+        edit.next_run = Some(RunId(context.next_run.load(Ordering::Relaxed)));
+    }
+    Applied { edit, version, obsolete, claim: outcome.claim }
+}
+
+/// See the module.
+struct Editor<'a> {
+    context: EditContext<'a>,
+    levels: Vec<Level>,
+    /// By run.
+    changes: BTreeMap<RunId, RunChange>,
+}
+
+impl<'a> Editor<'a> {
+    fn new(context: EditContext<'a>, version: &LevelsVersion) -> Self {
+        Self { context, levels: version.levels().to_vec(), changes: BTreeMap::new() }
+    }
+
+    fn run_mut(&mut self, level: usize, id: RunId) -> Option<&mut LevelRun> {
+        self.levels.get_mut(level)?.runs.iter_mut().find(|run| run.id == id)
+    }
+
+    /// Whether all inputs are where they were.
+    fn has(&self, inputs: &[Input]) -> bool {
+        inputs.iter().all(|input| {
+            let runs = self.levels.get(input.level).map(|level| &level.runs);
+            let Some(run) = runs.and_then(|runs| runs.iter().find(|run| run.id == input.run)) else { return false };
+            let has = |part: &Arc<Branch>| {
+                let at = run.run.position(&part.meta().key_min);
+                run.run.parts().get(at).is_some_and(|found| Arc::ptr_eq(found, part))
+            };
+            input.parts.iter().all(has)
+        })
+    }
+
+    /// The parts leave their run. An empty run stays in `levels` until `finish`.
+    fn remove(&mut self, input: &Input) {
+        let Some(run) = self.run_mut(input.level, input.run) else { return };
+        let files: BTreeSet<FileNumber> = input.parts.iter().map(|part| part.meta().file).collect();
+        let kept = run.run.parts().iter().filter(|part| !files.contains(&part.meta().file)).cloned().collect();
+        *run = LevelRun::new(run.id, kept);
+        self.change(input.run, input.level).dropped.extend(files);
+    }
+
+    /// The parts, which are in key order, join a run.
+    fn add(&mut self, parts: &[Arc<Branch>], output: Output) {
+        if parts.is_empty() {
+            return;
+        }
+        let level = output.level();
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Level::default);
+        }
+        let only = || self.levels[level].runs.first().map(|run| run.id);
+        let existing = match output {
+            Output::Joined { .. } => only(),
+            Output::NewRun { .. } => None,
+            Output::Into { run, .. } => Some(run),
+        };
+        let id = existing.unwrap_or_else(|| RunId(self.context.next_run.fetch_add(1, Ordering::Relaxed)));
+        match self.run_mut(level, id) {
+            Some(run) => {
+                let mut all = [run.run.parts(), parts].concat();
+                all.sort_by(|one, other| one.meta().key_min.cmp(&other.meta().key_min));
+                *run = LevelRun::new(id, all);
+            }
+            // The newest.
+            None => self.levels[level].runs.insert(0, LevelRun::new(id, parts.to_vec())),
+        }
+        self.change(id, level).added.extend(parts.iter().map(|part| part.meta().file));
+    }
+
+    fn change(&mut self, id: RunId, level: usize) -> &mut RunChange {
+        let level = u32::try_from(level).unwrap_or(u32::MAX);
+        self.changes.entry(id).or_insert_with(|| RunChange { id, level, ..RunChange::default() })
+    }
+
+    /// The edit so far, and the new version.
+    fn finish(self, version: &Arc<LevelsVersion>) -> (ManifestEdit, Arc<LevelsVersion>) {
+        let runs: Vec<RunChange> = self.changes.into_values().map(without_unchanged).collect();
+        if runs.is_empty() {
+            return (ManifestEdit::default(), Arc::clone(version));
+        }
+        let mut levels = self.levels;
+        levels.iter_mut().for_each(|level| level.runs.retain(|run| !run.run.parts().is_empty()));
+        let version = LevelsVersion::new(levels, Arc::clone(version.tuning()));
+        (ManifestEdit { runs, ..ManifestEdit::default() }, version)
+    }
+}
+
+/// A file that leaves a run and comes back to it does not change.
+fn without_unchanged(mut change: RunChange) -> RunChange {
+    let dropped: BTreeSet<FileNumber> = change.dropped.iter().copied().collect();
+    let back: BTreeSet<FileNumber> = change.added.iter().copied().filter(|file| dropped.contains(file)).collect();
+    change.dropped.retain(|file| !back.contains(file));
+    change.added.retain(|file| !back.contains(file));
+    change
+}

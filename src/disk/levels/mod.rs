@@ -1,0 +1,35 @@
+//! The levels: a tunable leveled or tiered LSM tree (Kanda §2, §4.1) over the same branch files as the trunk.
+//!
+//! - `state`: what readers use: immutable versions, their levels and runs.
+//! - `plan`: what is worth doing. `jobs`: does it. `apply`: turns the result into a new version and a manifest edit.
+//! - `read`: gets, cursors, checks.
+//!
+//! Invariants:
+//! 1. Level 0 has one run for each incorporation. Runs of a level are ordered by age, and for every key everything in a
+//!    level is newer than everything in deeper levels. So a get may stop at its first hit.
+//! 2. The part files of a run have disjoint key ranges. All versions of a key in a run are in one part file.
+//! 3. With one run per level (leveled), each level below level 0 has at most one run. Merges take part files of a level
+//!    and the part files of the next one that they overlap. With more (tiered), merges take whole runs and add one run
+//!    to the next level.
+//! 4. A branch file is in the manifest if and only if it is in one run of the newest version.
+
+mod apply;
+mod jobs;
+#[allow(clippy::module_inception)]
+mod levels;
+mod options;
+mod plan;
+mod read;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use apply::applied::Applied;
+pub use jobs::job::Job;
+pub use jobs::outcome::Outcome;
+pub use levels::Levels;
+pub use options::{LevelsOptions, LevelsTuning};
+pub use read::verify::{check_runs, check_stored, check_structure};
+pub use state::version::LevelsVersion;
+#[cfg(test)]
+pub use tests::inconsistent;

@@ -1,0 +1,155 @@
+//! The options of the levels, and their tuning. Plain data; any thread. The manifest has the shape, so it never changes
+//! after the store was created.
+
+use crate::format::manifest_edit::LevelsShape;
+use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+use std::ops::RangeInclusive;
+
+/// By default the target of a branch file is this part of a Memtable.
+const FILE_PART: u64 = 4;
+/// By default it is at least this: a file has at least a page each of data, index, filter, properties and footer.
+const FILE_BYTES_USUAL_MIN: u64 = 256 << 10;
+/// By default a full level 1 has at least this many files.
+const BASE_FILES_MIN: u64 = 4;
+/// The smallest target that can be chosen.
+const FILE_BYTES_MIN: u64 = 4096;
+/// Files are cut at the bounds of files of the next level only from this part of their target on, and reused from this
+/// part on, because a reused file ends the new files on either side.
+const SMALL_FILE_PART: u64 = 4;
+/// The most files of the next deeper level that a new file overlaps. *Otherwise:* it is costly to merge it there.
+pub const OVERLAPPED_FILES_MAX: usize = 10;
+/// The largest number that a knob takes.
+const KNOB_MAX: u32 = 1000;
+/// The largest size that a knob takes.
+const BYTES_MAX: u64 = 1 << 44;
+
+/// The shape of a store with levels (`DiskComponent::Levels`): leveled, tiered, or between the two. It is fixed when
+/// the store is created.
+///
+/// ```
+/// use alluvium::{DiskComponent, LevelsOptions, Options};
+/// let levels = LevelsOptions { size_ratio: 8, ..LevelsOptions::leveled() };
+/// let options = Options { disk_component: Some(DiskComponent::Levels(levels)), ..Options::default() };
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelsOptions {
+    /// In a leveled store: how many times the bytes of a level the next deeper one may have. From 2 to 1000.
+    pub size_ratio: u32,
+    /// The runs that a level below level 0 may have. With 1 the store is leveled: merges rewrite part of the next level,
+    /// so gets and scans meet one run for each level, and there is little garbage. With more it is tiered: the runs of a
+    /// full level become one run of the next level, so that writes are rewritten once for each level, and reads meet
+    /// more runs. From 1 to 1000.
+    pub runs_per_level: u32,
+    /// The runs of level 0, one for each incorporated Memtable, from which they are merged into level 1. From 1 to 1000.
+    pub level0_runs: u32,
+    /// In a tiered store: the percentage of the runs of a full level that one merge takes, the oldest ones. From 1 to
+    /// 100.
+    pub merge_percent: u32,
+    /// About the size of a branch file. At least 4096. `None`: a quarter of the largest Memtable, at least 256 KiB.
+    pub file_bytes: Option<u64>,
+    /// In a leveled store: the bytes of a full level 1. `None`: `size_ratio` times the largest Memtable, at
+    /// least four files.
+    pub base_level_bytes: Option<u64>,
+}
+
+impl LevelsOptions {
+    /// Reads and space first: one run for each level, each level ten times as large as the one above.
+    pub fn leveled() -> Self {
+        Self {
+            size_ratio: 10,
+            runs_per_level: 1,
+            level0_runs: 4,
+            merge_percent: 100,
+            file_bytes: None,
+            base_level_bytes: None,
+        }
+    }
+
+    /// Writes first: up to ten runs for each level, which are merged into one run of the next level.
+    pub fn tiered() -> Self {
+        Self { runs_per_level: 10, level0_runs: 10, ..Self::leveled() }
+    }
+
+    /// The shape that the manifest records, for Memtables of this size.
+    pub(in crate::disk) fn shape(&self, memtable_bytes: u64) -> Result<LevelsShape> {
+        check("size_ratio", self.size_ratio.into(), 2..=KNOB_MAX.into())?;
+        check("runs_per_level", self.runs_per_level.into(), 1..=KNOB_MAX.into())?;
+        check("level0_runs", self.level0_runs.into(), 1..=KNOB_MAX.into())?;
+        check("merge_percent", self.merge_percent.into(), 1..=100)?;
+        let file_bytes = self.file_bytes.unwrap_or((memtable_bytes / FILE_PART).max(FILE_BYTES_USUAL_MIN));
+        check("file_bytes", file_bytes, FILE_BYTES_MIN..=BYTES_MAX)?;
+        let base = memtable_bytes.saturating_mul(self.size_ratio.into()).max(file_bytes.saturating_mul(BASE_FILES_MIN));
+        let base_bytes = self.base_level_bytes.unwrap_or(base.min(BYTES_MAX));
+        check("base_level_bytes", base_bytes, FILE_BYTES_MIN..=BYTES_MAX)?;
+        Ok(LevelsShape {
+            size_ratio: self.size_ratio,
+            runs_per_level: self.runs_per_level,
+            level0_runs: self.level0_runs,
+            merge_percent: self.merge_percent,
+            file_bytes,
+            base_bytes,
+        })
+    }
+
+    /// Whether a store of this shape was created with these options. Sizes that are not named do not matter.
+    pub(in crate::disk) fn is_shape(&self, shape: &LevelsShape) -> bool {
+        self.size_ratio == shape.size_ratio
+            && self.runs_per_level == shape.runs_per_level
+            && self.level0_runs == shape.level0_runs
+            && self.merge_percent == shape.merge_percent
+            && self.file_bytes.is_none_or(|bytes| bytes == shape.file_bytes)
+            && self.base_level_bytes.is_none_or(|bytes| bytes == shape.base_bytes)
+    }
+}
+
+impl Default for LevelsOptions {
+    fn default() -> Self {
+        Self::leveled()
+    }
+}
+
+fn check(name: &str, found: u64, range: RangeInclusive<u64>) -> Result<()> {
+    if range.contains(&found) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(Error::InvalidArgument(format!("{name} of the levels is {found}; it must be from {least} to {most}")))
+}
+
+/// What the levels of an open store go by.
+#[derive(Clone, Debug)]
+pub struct LevelsTuning {
+    /// Recorded in the manifest.
+    pub shape: LevelsShape,
+    /// The size of a Memtable when the store was created: the unit of the debt.
+    pub memtable_bytes: u64,
+    /// Folds merge operands. Without it they are retained as they are.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+}
+
+impl LevelsTuning {
+    /// Whether levels below level 0 have one run.
+    pub fn is_leveled(&self) -> bool {
+        self.shape.runs_per_level <= 1
+    }
+
+    /// The bytes from which on a file ends at a bound of a file of the next level, and is reused.
+    pub fn small_file_bytes(&self) -> u64 {
+        (self.shape.file_bytes / SMALL_FILE_PART).max(FILE_BYTES_MIN)
+    }
+
+    /// In a leveled store: the bytes of a full level. Level 0 is full by bytes when it has as many as a full level 1.
+    pub fn level_bytes(&self, level: usize) -> u64 {
+        let grown = |bytes: u64, _| bytes.saturating_mul(self.shape.size_ratio.into());
+        (1..level).fold(self.shape.base_bytes, grown)
+    }
+
+    /// In a tiered store, and for level 0: the runs of a full level.
+    pub fn level_runs(&self, level: usize) -> usize {
+        // A level of one run has nothing to merge.
+        let runs = if level == 0 { self.shape.level0_runs } else { self.shape.runs_per_level.max(2) };
+        runs as usize
+    }
+}

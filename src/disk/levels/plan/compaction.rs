@@ -1,0 +1,131 @@
+//! Compactions: what a picker chooses. Plain data; any thread.
+
+use crate::branch::Branch;
+use crate::disk::levels::state::key_range::KeyRange;
+use crate::disk::levels::state::version::{LevelRun, LevelsVersion};
+use crate::disk::runs::garbage;
+use crate::disk::runs::load::Load;
+use crate::disk::runs::run;
+use crate::format::manifest_edit::RunId;
+use crate::util::FileNumber;
+use crate::util::sync::Arc;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Part files of one run that take part.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub level: usize,
+    pub run: RunId,
+    /// In key order.
+    pub parts: Vec<Arc<Branch>>,
+}
+
+impl Input {
+    /// Some parts of a run.
+    pub fn of(level: usize, run: &LevelRun, parts: &[Arc<Branch>]) -> Self {
+        Self { level, run: run.id, parts: parts.to_vec() }
+    }
+
+    /// A whole run.
+    pub fn whole(level: usize, run: &LevelRun) -> Self {
+        Self::of(level, run, run.run.parts())
+    }
+}
+
+/// Where the result goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Into the only run of the level, which has nothing else in the range.
+    Joined { level: usize },
+    /// Into a new run of the level, its newest.
+    NewRun { level: usize },
+    /// Into one of the runs that it comes from, the newest of them.
+    Into { level: usize, run: RunId },
+}
+
+impl Output {
+    /// The level.
+    pub fn level(&self) -> usize {
+        match self {
+            Self::Joined { level } | Self::NewRun { level } | Self::Into { level, .. } => *level,
+        }
+    }
+}
+
+/// Part files that become part files of one run.
+#[derive(Clone, Debug)]
+pub struct Compaction {
+    /// Newest first. Not empty.
+    pub inputs: Vec<Input>,
+    pub output: Output,
+    /// The smallest range that includes all inputs.
+    pub range: KeyRange,
+    /// Whether no older data overlaps the range.
+    pub bottom: bool,
+}
+
+impl Compaction {
+    /// A compaction of these inputs, newest first; `None` if there are none.
+    pub fn new(version: &LevelsVersion, mut inputs: Vec<Input>, output: Output) -> Option<Self> {
+        inputs.retain(|input| !input.parts.is_empty());
+        let range = KeyRange::of_all(inputs.iter().flat_map(|input| &input.parts))?;
+        let newest = (inputs[0].level, inputs[0].run);
+        let mut compaction = Self { inputs, output, range, bottom: false };
+        let files = compaction.files();
+        compaction.bottom = !version.has_older(newest, &compaction.range, |branch| files.contains(&branch.meta().file));
+        Some(compaction)
+    }
+
+    /// The level of its newest input.
+    pub fn level(&self) -> usize {
+        self.inputs[0].level
+    }
+
+    /// All part files that take part, newest run first.
+    pub fn parts(&self) -> impl Iterator<Item = &Arc<Branch>> {
+        self.inputs.iter().flat_map(|input| &input.parts)
+    }
+
+    /// The files that take part.
+    pub fn files(&self) -> BTreeSet<FileNumber> {
+        self.parts().map(|part| part.meta().file).collect()
+    }
+
+    /// The data to be read.
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        self.parts().for_each(|part| load += Load::of(part));
+        load
+    }
+
+    /// Whether the files only change their place: they overlap nothing, and a merge would drop nothing.
+    pub fn is_move(&self) -> bool {
+        if matches!(self.output, Output::Into { .. }) {
+            return false;
+        }
+        if self.bottom && self.parts().any(|part| garbage::may_have_garbage(part)) {
+            return false;
+        }
+        let mut parts: Vec<_> = self.parts().collect();
+        parts.sort_by(|one, other| one.meta().key_min.cmp(&other.meta().key_min));
+        parts.array_windows().all(|[one, other]| run::follows(one, other))
+    }
+}
+
+impl fmt::Display for Compaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_move() { "move" } else { "merge" })?;
+        for input in &self.inputs {
+            write!(f, " level {} run {} files", input.level, input.run.0)?;
+            input.parts.iter().try_for_each(|part| write!(f, " {}", part.meta().file.0))?;
+            f.write_str(",")?;
+        }
+        match self.output {
+            Output::Joined { level } => write!(f, " into level {level}"),
+            Output::NewRun { level } => write!(f, " as a new run of level {level}"),
+            Output::Into { level, run } => write!(f, " into level {level} run {}", run.0),
+        }?;
+        f.write_str(if self.bottom { ", the oldest data" } else { "" })
+    }
+}

@@ -1,0 +1,8 @@
+//! What is worth doing: pure functions of versions. `jobs/` does it.
+
+mod candidates;
+pub mod compaction;
+pub mod free_space;
+pub mod policy;
+pub mod requested;
+mod score;

@@ -1,0 +1,34 @@
+//! How full a level is. Pure functions; any thread.
+
+use crate::disk::levels::state::version::LevelsVersion;
+
+/// The score of a level that is just full.
+pub const FULL: u128 = 1 << 16;
+
+/// The score of a level: its size as a share of that of a full level, in 1/65536. In a leveled store the deeper levels
+/// are measured in bytes; in a tiered store in runs; level 0 by whichever is more.
+pub fn score(version: &LevelsVersion, level: usize) -> u128 {
+    let (tuning, found) = (version.tuning(), &version.levels()[level]);
+    let share = |part: u64, full: u64| u128::from(part) * FULL / u128::from(full.max(1));
+    let by_runs = || share(found.runs.len() as u64, tuning.level_runs(level) as u64);
+    let by_bytes = || share(found.load().bytes, tuning.level_bytes(level));
+    match (tuning.is_leveled(), level) {
+        (true, 0) => by_runs().max(by_bytes()),
+        (true, _) => by_bytes(),
+        (false, _) => by_runs(),
+    }
+}
+
+/// The levels that are full, the highest score first.
+pub fn full_levels(version: &LevelsVersion) -> Vec<usize> {
+    let scored = (0..version.levels().len()).map(|level| (score(version, level), level));
+    // A level of a leveled store has what it may have at exactly its size; as many runs as it may have are too many.
+    let is_full = |score: u128, level: usize| if level == 0 { score >= FULL } else { is_past(version, score) };
+    let mut full: Vec<_> = scored.filter(|(score, level)| is_full(*score, *level)).collect();
+    full.sort_by_key(|(score, level)| (std::cmp::Reverse(*score), *level));
+    full.into_iter().map(|(_, level)| level).collect()
+}
+
+fn is_past(version: &LevelsVersion, score: u128) -> bool {
+    if version.tuning().is_leveled() { score > FULL } else { score >= FULL }
+}

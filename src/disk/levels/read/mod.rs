@@ -1,0 +1,8 @@
+//! Functions that read a version.
+
+mod approximate;
+mod cursor;
+mod figures;
+mod get;
+pub mod verify;
+mod written_since;

@@ -1,0 +1,74 @@
+//! Checks of a whole version: whether it has what reads rely on, whether it is what the manifest says, and whether newer
+//! versions are where reads look first. Any thread.
+
+use crate::branch::BranchContext;
+use crate::disk::levels::options::LevelsTuning;
+use crate::disk::levels::state::open;
+use crate::disk::levels::state::version::LevelsVersion;
+use crate::disk::runs::run;
+use crate::disk::runs::run_cursor::version_order;
+use crate::format::manifest_edit::LevelsShape;
+use crate::manifest::ManifestState;
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result};
+
+/// Whether the runs of each level are in age order, their files in key order and disjoint, and the deeper levels of a
+/// leveled store are one run each. Only an internal error could break this, because opening checks what comes from disk.
+pub fn check_structure(version: &LevelsVersion) -> Result<(), String> {
+    for (at, level) in version.levels().iter().enumerate() {
+        if let Some([newer, older]) = level.runs.array_windows().find(|[newer, older]| newer.id <= older.id) {
+            return Err(format!("level {at} has run {} before run {}", newer.id.0, older.id.0));
+        }
+        if at > 0 && version.tuning().is_leveled() && level.runs.len() > 1 {
+            return Err(format!("level {at} of a leveled store has {} runs", level.runs.len()));
+        }
+        for level_run in &level.runs {
+            let parts = level_run.run.parts();
+            if parts.is_empty() {
+                return Err(format!("run {} is empty", level_run.id.0));
+            }
+            if let Some([one, other]) = parts.array_windows().find(|[one, other]| !run::follows(one, other)) {
+                return Err(format!("branches {} and {} overlap in a run", one.meta().file, other.meta().file));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a version is what the manifest says: the same runs at the same levels, with the same files.
+pub fn check_runs(version: &LevelsVersion, state: &ManifestState) -> Result<(), String> {
+    let mut count = 0;
+    for (level, level_run) in version.runs() {
+        count += 1;
+        let files: Vec<FileNumber> = level_run.run.parts().iter().map(|part| part.meta().file).collect();
+        let stored = state.runs.get(&level_run.id);
+        if !stored.is_some_and(|stored| stored.level as usize == level && stored.branches == files) {
+            return Err(format!("run {} of level {level} with {files:?} is stored as {stored:?}", level_run.id.0));
+        }
+    }
+    if count == state.runs.len() {
+        return Ok(());
+    }
+    Err(format!("a version of {count} runs, of which {} are stored", state.runs.len()))
+}
+
+/// Checks the runs that a consistent manifest (`ManifestState::check`) describes, with `deep` also the order of versions.
+/// Calls `report` with each result; an error from `report` ends the check.
+pub fn check_stored(
+    context: &Arc<BranchContext>,
+    (shape, state): (LevelsShape, &ManifestState),
+    deep: bool,
+    report: &mut dyn FnMut(Result<()>) -> Result<()>,
+) -> Result<()> {
+    let tuning = Arc::new(LevelsTuning { shape, memtable_bytes: 0, merge_operator: None });
+    let version = match open::version(context, tuning, state) {
+        Ok(version) => version,
+        Err(error) => return report(Err(error)),
+    };
+    report(Ok(()))?;
+    let runs: Vec<_> = version.runs().map(|(_, level_run)| Arc::clone(&level_run.run)).collect();
+    if !deep || version_order::is_ordered_by_numbers(&runs, &[], None) {
+        return Ok(());
+    }
+    report(version_order::check_versions(&runs, &[], None, context))
+}

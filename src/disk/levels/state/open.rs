@@ -1,0 +1,33 @@
+//! Opening: makes a version of the runs in the manifest, which are checked before they are used. Any thread.
+
+use super::version::{Level, LevelRun, LevelsVersion};
+use crate::branch::{Branch, BranchContext};
+use crate::disk::levels::options::LevelsTuning;
+use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+use std::collections::BTreeSet;
+
+/// The version that the manifest describes. Reads no branch.
+pub fn version(
+    context: &Arc<BranchContext>,
+    tuning: Arc<LevelsTuning>,
+    state: &ManifestState,
+) -> Result<Arc<LevelsVersion>> {
+    state.check_runs(&mut BTreeSet::new()).map_err(|found| {
+        let path = context.storage.path_of(MANIFEST_NAME);
+        Error::corruption(&path, 0, "runs of the levels", "consistent runs", found)
+    })?;
+    let mut levels: Vec<Level> = Vec::new();
+    // The greatest ids, which are the newest runs, first.
+    for (id, run) in state.runs.iter().rev() {
+        let branches = run.branches.iter().filter_map(|file| state.branches.get(file));
+        let parts = branches.map(|meta| Branch::new(context, meta.clone())).collect();
+        let at = run.level as usize;
+        if levels.len() <= at {
+            levels.resize_with(at + 1, Level::default);
+        }
+        levels[at].runs.push(LevelRun::new(*id, parts));
+    }
+    Ok(LevelsVersion::new(levels, tuning))
+}

@@ -1,0 +1,99 @@
+//! Passes over data: what all merges and incorporations share. Heavy I/O, no lock; one thread for each pass.
+
+use super::output::{NewParts, OutputWriter};
+use super::progress::{Progress, ProgressReporter};
+use super::run::{self, Key};
+use super::run_cursor::{merged, seek_together};
+use crate::branch::{Branch, Purpose, Target};
+use crate::merge::{Cursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
+
+/// What decides which data a pass retains, and to whom it reports.
+#[derive(Clone, Copy)]
+pub struct PassRules<'a> {
+    pub retention: &'a Retention,
+    /// Folds merge operands. Without it they are retained as they are.
+    pub operator: Option<&'a dyn MergeOperator>,
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a> PassRules<'a> {
+    /// The filter that decides which versions of an input with these range tombstones are retained. `bottom`: no older
+    /// data lies below.
+    pub fn filter<'b>(&self, tombstones: &'b RangeTombstones, bottom: bool) -> VersionFilter<'b>
+    where
+        'a: 'b,
+    {
+        VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(self.operator)
+    }
+}
+
+/// The output of a pass.
+pub struct PassOutput<'a> {
+    rules: PassRules<'a>,
+    writer: OutputWriter<'a>,
+    reporter: ProgressReporter<'a>,
+}
+
+impl<'a> PassOutput<'a> {
+    /// The output of a pass to this writer.
+    pub fn new(rules: PassRules<'a>, writer: OutputWriter<'a>) -> Self {
+        Self { rules, writer, reporter: ProgressReporter::new(rules.progress) }
+    }
+
+    /// The run refers to this file as well, which lies after everything that was written so far
+    /// (`OutputWriter::add_reused`).
+    pub fn add_reused(&mut self, branch: &Branch) {
+        self.writer.add_reused(branch.meta().key_min[..].into());
+    }
+
+    /// Copies the retained data of branches, oldest first, in the range [lower, upper), which lies after everything
+    /// that was written so far. False if `progress` ended the pass.
+    pub fn copy_branches(
+        &mut self,
+        branches: Vec<&Arc<Branch>>,
+        (lower, upper): (&Key, Option<&Key>),
+        bottom: bool,
+    ) -> Result<bool> {
+        let runs = run::group(branches);
+        let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
+        let mut cursor = merged(runs, Purpose::Compaction);
+        let target = Target { key: lower, number: SequenceNumber::MAX, backward: false };
+        cursor.search(false, |runs| seek_together(runs, target, 0))?;
+        self.copy(&mut cursor, &tombstones, upper, bottom)
+    }
+
+    /// Copies the retained data from the cursor's position to below `upper`. False if `progress` ended the pass.
+    pub fn copy<C: Cursor + ?Sized>(
+        &mut self,
+        cursor: &mut C,
+        tombstones: &RangeTombstones,
+        upper: Option<&Key>,
+        bottom: bool,
+    ) -> Result<bool> {
+        let Self { rules, writer, reporter } = self;
+        writer.add_range_tombstones(tombstones.retained(rules.retention, bottom));
+        let mut filter = rules.filter(tombstones, bottom);
+        while cursor.valid() {
+            let entry = cursor.entry();
+            if upper.is_some_and(|upper| *entry.key >= **upper) {
+                break;
+            }
+            filter.push(entry, &mut |entry| writer.add(entry))?;
+            if !reporter.step(writer.bytes()) {
+                return Ok(false);
+            }
+            cursor.next()?;
+        }
+        filter.finish(&mut |entry| writer.add(entry))?;
+        Ok(true)
+    }
+
+    /// Ends the part files and reports the written bytes. The files are complete, so the pass can no longer be ended.
+    pub fn finish(mut self) -> Result<NewParts> {
+        let parts = self.writer.finish()?;
+        self.reporter.report(parts.load().bytes);
+        Ok(parts)
+    }
+}

@@ -1,0 +1,105 @@
+//! Stores with levels: how the component is chosen, recorded and shown, and what compactions leave.
+
+use crate::support::{Random, expect_sound, tiny, tiny_levels};
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::{Db, DiskComponent, Error, LevelsOptions, Options, ReadOnlyDb};
+use std::sync::Arc;
+
+fn with(disk_component: Option<DiskComponent>) -> Options {
+    Options { disk_component, ..tiny() }
+}
+
+fn open(disk: &SimulatedStorage, disk_component: Option<DiskComponent>) -> alluvium::Result<Db> {
+    Db::open_with(Arc::new(disk.clone()), with(disk_component))
+}
+
+#[test]
+fn the_recorded_component_wins_and_another_one_is_refused() {
+    for (created, shown) in [(tiny_levels(1), "leveled"), (tiny_levels(4), "tiered"), (DiskComponent::Trunk, "trunk")] {
+        let disk = SimulatedStorage::new(1);
+        let db = open(&disk, Some(created.clone())).unwrap();
+        db.put("key", "value").unwrap();
+        db.flush().unwrap();
+        assert_eq!(db.stats().disk_component, shown);
+        db.close().unwrap();
+        for other in [DiskComponent::Trunk, tiny_levels(1), tiny_levels(4), tiny_levels(5)] {
+            let opened = open(&disk, Some(other.clone()));
+            if other == created {
+                opened.unwrap().close().unwrap();
+                continue;
+            }
+            let error = opened.unwrap_err();
+            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("disk_component")), "{error}");
+        }
+        let db = open(&disk, None).unwrap();
+        assert_eq!((db.stats().disk_component, db.get("key").unwrap()), (shown, Some(b"value".to_vec())));
+        let reader = ReadOnlyDb::open_with(Arc::new(disk.clone()), with(Some(DiskComponent::Trunk))).unwrap();
+        assert_eq!((reader.stats().disk_component, reader.get("key").unwrap()), (shown, Some(b"value".to_vec())));
+        db.put("key2", "value").unwrap();
+        expect_sound(&db);
+    }
+}
+
+#[test]
+fn sizes_that_are_not_named_do_not_matter_at_the_next_opening() {
+    let disk = SimulatedStorage::new(1);
+    let leveled = || Some(DiskComponent::Levels(LevelsOptions::leveled()));
+    open(&disk, leveled()).unwrap().close().unwrap();
+    let larger = Options { memory_budget: Some(64 << 20), ..with(leveled()) };
+    Db::open_with(Arc::new(disk), larger).unwrap().close().unwrap();
+}
+
+#[test]
+fn options_outside_their_bounds_are_refused_and_create_nothing() {
+    let base = LevelsOptions::leveled();
+    let bad = [
+        LevelsOptions { size_ratio: 1, ..base.clone() },
+        LevelsOptions { runs_per_level: 0, ..base.clone() },
+        LevelsOptions { level0_runs: 0, ..base.clone() },
+        LevelsOptions { merge_percent: 0, ..base.clone() },
+        LevelsOptions { merge_percent: 101, ..base.clone() },
+        LevelsOptions { file_bytes: Some(4095), ..base.clone() },
+        LevelsOptions { base_level_bytes: Some(u64::MAX), ..base },
+    ];
+    for levels in bad {
+        let disk = SimulatedStorage::new(1);
+        let error = open(&disk, Some(DiskComponent::Levels(levels.clone()))).unwrap_err();
+        assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("levels")), "{levels:?}: {error}");
+        assert!(disk.current_image().is_empty());
+    }
+}
+
+/// Levels form in the background, a compaction leaves one run, and deleting everything leaves no file.
+#[test]
+fn levels_form_and_a_compaction_leaves_one_run() {
+    for runs in [1, 3] {
+        let disk = SimulatedStorage::new(1);
+        let options = Options { memory_budget: Some(1 << 20), ..with(Some(tiny_levels(runs))) };
+        let db = DeterministicDb::open(Arc::new(disk), options).unwrap();
+        let mut random = Random(3);
+        let key = |number: u64| format!("key{number:06}");
+        for at in 0..20_000 {
+            db.put(key(random.below(8000)), random.bytes(60)).unwrap();
+            if at % 50 == 0 {
+                db.step();
+            }
+        }
+        db.flush().unwrap();
+        while db.step() {}
+        let stats = db.stats();
+        assert!(stats.levels.len() >= 3 && stats.debt_bytes == 0, "{stats}");
+        let count = db.iter().unwrap().count();
+        db.compact().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.levels.iter().map(|level| level.runs).sum::<u64>(), 1, "{stats}");
+        assert_eq!(stats.levels.iter().map(|level| level.entries).sum::<u64>(), count as u64, "{stats}");
+        assert_eq!(db.iter().unwrap().count(), count);
+        expect_sound(&db);
+        for number in 0..8000 {
+            db.delete(key(number)).unwrap();
+        }
+        db.compact().unwrap();
+        assert_eq!((db.stats().branch_files, db.iter().unwrap().count()), (0, 0), "{}", db.stats());
+    }
+}
