@@ -54,7 +54,7 @@ pub struct Common {
     /// Sync every write to disk, instead of once at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
-    /// Recover as after a power loss: open although the newest part of the log (*.shadow) is lost
+    /// Recover as after a power loss: open although the newest part of the log (*.shadow) is lost or damaged, without what follows the gap
     #[arg(long, global = true, help_heading = "Common options")]
     pub force_cut: bool,
     /// Print results as JSON

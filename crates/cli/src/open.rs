@@ -19,19 +19,29 @@ impl Common {
 
     /// Opens an existing store.
     pub fn open_existing(&self) -> Result<Db, Failure> {
-        Ok(Db::open(self.directory()?, self.options(false))?)
+        self.open(self.options(false))
     }
 
     /// The same, with a limit on background writes from the start, because due work begins as soon as the store is
     /// open.
     pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
-        Ok(Db::open(self.directory()?, Options { background_write_limit, ..self.options(false) })?)
+        self.open(Options { background_write_limit, ..self.options(false) })
     }
 
     /// Opens a store, or creates it.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
         self.refuse_other_order()?;
-        Ok(Db::open(self.directory()?, self.options(true))?)
+        self.open(self.options(true))
+    }
+
+    /// Opens a store for writing. Says on the error output what was lost, because the next opening does not know it.
+    fn open(&self, options: Options) -> Result<Db, Failure> {
+        let db = Db::open(self.directory()?, options)?;
+        let discarded = db.stats().log_discarded_writes;
+        if discarded > 0 {
+            eprintln!("warning: at least {discarded} writes behind a gap in the log were discarded");
+        }
+        Ok(db)
     }
 
     /// Fails if the store was written through the LevelDB interface with a custom comparator. Its keys are stored in a

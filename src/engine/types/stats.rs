@@ -160,8 +160,9 @@ pub struct Stats {
     /// Log segments that got no shadow, for lack of space or because idle writers own most of every shadow, and were
     /// mapped themselves.
     pub log_shadows_refused: u64,
-    /// Writes that opening found behind the first gap in the log and discarded, after a power loss, in a copy, or with
-    /// `Options::force_cut`.
+    /// Writes that opening found behind the first gap in the log and discarded, after a power loss, in a copy on another
+    /// file system, or with `Options::force_cut`. There may have been more: what is behind damage in a chunk of the log
+    /// cannot be found.
     pub log_discarded_writes: u64,
     /// Entries in memory that are not in branch files yet.
     pub memory_entries: u64,
@@ -300,7 +301,7 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "log shadows  {} bytes, none for {} segments; opening discarded {} writes behind the first gap",
+            "log shadows  {} bytes, none for {} segments; opening discarded {} writes that it found behind the first gap",
             self.log_shadow_bytes, self.log_shadows_refused, self.log_discarded_writes
         )?;
         writeln!(

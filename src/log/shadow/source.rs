@@ -45,8 +45,8 @@ pub fn missing(storage: &dyn Storage, path: &Path, header: &SegmentHeader, synce
     let at_risk = header.segment_bytes - PAGE_BYTES as u64;
     let expected = format!("{}, the newest part of this segment", storage.path_of(&name).display());
     let found = format!(
-        "no such file, or another one. At most the writes after number {synced} are at risk, and at most {at_risk} bytes \
-         of them. Put the file back if it was left out of a copy; Options::force_cut opens without what only it had"
+        "no such file, or one of another length or store. At most the writes after number {synced} are at risk, and at most {at_risk} bytes \
+         of them. Put the file back if it was left out of a copy; Options::force_cut (--force-cut) opens without what only it had"
     );
     Error::corruption(path, SHADOW_OFFSET, "shadow of a log segment", expected, found)
 }
