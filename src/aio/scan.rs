@@ -35,7 +35,7 @@ pub struct Scan {
 }
 
 enum State {
-    Idle(Iter),
+    Idle(Box<Iter>),
     Reading(Task<Round>),
     Over,
 }
@@ -43,7 +43,7 @@ enum State {
 /// The result of a round. `rest` is the iterator, if there may be more pairs.
 struct Round {
     pairs: VecDeque<Pair>,
-    rest: Result<Option<Iter>>,
+    rest: Result<Option<Box<Iter>>>,
 }
 
 impl Scan {
@@ -69,12 +69,12 @@ impl Scan {
     }
 
     fn of(iter: Iter, backward: bool) -> Self {
-        Self { state: State::Idle(iter), pairs: VecDeque::new(), failed: None, backward, count: PAIRS_FIRST }
+        Self { state: State::Idle(Box::new(iter)), pairs: VecDeque::new(), failed: None, backward, count: PAIRS_FIRST }
     }
 }
 
 /// Reads a round of up to `count` pairs.
-fn read(mut iter: Iter, backward: bool, count: usize) -> Round {
+fn read(mut iter: Box<Iter>, backward: bool, count: usize) -> Round {
     let (mut pairs, mut bytes) = (VecDeque::new(), 0);
     while pairs.len() < count && bytes < BYTES_MAX {
         match if backward { iter.next_back() } else { iter.next() } {
