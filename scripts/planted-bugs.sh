@@ -15,7 +15,6 @@ cd "$(dirname "$0")/.."
 
 # bug | target | test | message
 table='
-number-before-latch          | suite | concurrency::races::the_last_of_several_writers_of_one_key_stays_the_last | the value changed by reopening\|versions came out of order
 number-before-latch          | suite | concurrency::linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
 item-not-invalidated         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 item-not-invalidated         | suite | api::item_cache::cached_items_are_the_newest_versions | the item is old
