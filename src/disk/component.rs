@@ -13,7 +13,7 @@ use super::kind::DiskComponent;
 use super::levels::{Levels, LevelsTuning};
 use super::runs::figures::Written;
 use super::runs::from_memory::FromMemory;
-use super::runs::progress::Progress;
+use super::runs::jobs::progress::Progress;
 use super::runs::requested_range::RequestedRange;
 use super::trunk::{Trunk, TrunkOptions};
 use super::version::Version;

@@ -7,7 +7,7 @@
 //! the caller keeps the job, or the applied change, until the version is published.
 
 use super::levels;
-use super::runs::job_scope::JobScope;
+use super::runs::jobs::job_scope::JobScope;
 use super::trunk;
 use super::version::Version;
 use crate::format::manifest_edit::ManifestEdit;

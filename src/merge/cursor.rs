@@ -62,6 +62,9 @@ impl<'a> Limit<'a> {
     }
 }
 
+/// A function that takes entries (`Cursor::pass`). An entry at which it breaks is not taken.
+pub type Visit<'v> = dyn FnMut(EntryRef<'_>) -> ControlFlow<()> + 'v;
+
 /// A position in a sorted source. A new cursor is unpositioned (`valid()` is false).
 ///
 /// An error, or a step beyond either end, leaves the cursor unpositioned. `next` and `prev` require `valid()`.
@@ -84,11 +87,7 @@ pub trait Cursor: Send {
     /// is then on the first entry that `visit` refused by breaking or that is not before the limit, or unpositioned at
     /// the end. Requires `valid()`; the limit does not concern the current entry. Many entries cost less so than by
     /// `next`.
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         loop {
             if visit(self.entry()).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -136,11 +135,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn prev(&mut self) -> Result<()> {
         (**self).prev()
     }
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         (**self).pass(limit, visit)
     }
     fn valid(&self) -> bool {

@@ -18,7 +18,7 @@
 //! that node was played when the later of its two sides last changed, with these same entries. That match reported a
 //! tie, and `settle` returns only after ties are skipped.
 
-use super::cursor::{Cursor, EntryRef, Limit};
+use super::cursor::{Cursor, EntryRef, Limit, Visit};
 use super::pinned_value::PinnedValue;
 use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
@@ -296,11 +296,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     /// A source that wins twice in a row then passes its entries up to the next one of any other source, so inside one
     /// source no match is played. Where sources take turns, finding that limit would cost more than a match.
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         debug_assert!(self.valid());
         let mut before = NOWHERE;
         loop {

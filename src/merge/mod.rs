@@ -13,7 +13,7 @@ pub mod vec_cursor;
 pub mod version_filter;
 pub mod visible;
 
-pub use cursor::{Cursor, EntryRef, Limit};
+pub use cursor::{Cursor, EntryRef, Limit, Visit};
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
 pub use pinned_value::PinnedValue;

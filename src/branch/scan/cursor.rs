@@ -13,7 +13,7 @@ use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{ReadDone, ReadRequest};
-use crate::merge::{Cursor, EntryRef, Limit, PinnedValue};
+use crate::merge::{Cursor, EntryRef, Limit, PinnedValue, Visit};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
@@ -223,11 +223,7 @@ impl BranchCursor {
     }
 
     /// As `pass`, to the end of the leaf: `None` if that was reached. The page is parsed once.
-    fn pass_in_leaf(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Option<ControlFlow<()>> {
+    fn pass_in_leaf(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
         let payload = self.leaf.payload();
         let page = SortedPage::new(payload)?;
         loop {
@@ -442,11 +438,7 @@ impl Cursor for BranchCursor {
         self.position_before(self.at)
     }
 
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         loop {
             if let Some(flow) = self.pass_in_leaf(limit, visit) {
                 return Ok(flow);

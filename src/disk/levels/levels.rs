@@ -4,7 +4,7 @@
 
 use super::apply::applied::Applied;
 use super::apply::editor::{self, EditContext};
-use super::jobs::claims::{ClaimGuard, Claims};
+use super::jobs::claim::Claim;
 use super::jobs::history::History;
 use super::jobs::job::Job;
 use super::jobs::outcome::{Change, Outcome};
@@ -18,8 +18,9 @@ use crate::branch::{Branch, BranchContext};
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::garbage;
+use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
+use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::pass::PassRules;
-use crate::disk::runs::progress::Progress;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::format::manifest_edit::{LevelsShape, ManifestEdit, RunId};
 use crate::manifest::ManifestState;
@@ -36,7 +37,7 @@ pub struct Levels {
     context: Arc<BranchContext>,
     tuning: Arc<LevelsTuning>,
     next_run: AtomicU64,
-    claims: Arc<Claims>,
+    claims: Arc<Claims<Claim>>,
     history: History,
     counters: Counters,
 }
@@ -124,9 +125,9 @@ impl Levels {
         version: &LevelsVersion,
         choose: impl FnOnce(&mut dyn FnMut(&Compaction) -> bool) -> Option<Compaction>,
     ) -> Option<Job> {
-        let mut held: Option<Arc<ClaimGuard>> = None;
+        let mut held: Option<Arc<ClaimGuard<Claim>>> = None;
         let compaction = choose(&mut |choice| {
-            held = self.claims.take(choice);
+            held = self.claims.take(Claim::of(choice));
             held.is_some()
         })?;
         let height = version.height(compaction.output.level());

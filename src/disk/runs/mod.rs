@@ -4,14 +4,14 @@
 pub mod figures;
 pub mod from_memory;
 pub mod garbage;
-pub mod job_scope;
+pub mod jobs;
 pub mod load;
 pub mod merged_run;
 pub mod output;
 pub mod pass;
-pub mod progress;
 pub mod requested_range;
 pub mod reuse;
 pub mod run;
 pub mod run_cursor;
-pub mod space_backoff;
+#[cfg(test)]
+pub mod testing;

@@ -1,7 +1,7 @@
 //! Passes over data: what all merges and incorporations share. Heavy I/O, no lock; one thread for each pass.
 
+use super::jobs::progress::{Progress, ProgressReporter};
 use super::output::{NewParts, OutputWriter};
-use super::progress::{Progress, ProgressReporter};
 use super::run::{self, Key};
 use super::run_cursor::{merged, seek_together};
 use crate::branch::{Branch, Purpose, Target};

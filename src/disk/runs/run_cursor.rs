@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::branch::{Branch, BranchCursor, Purpose, Target, search_together};
-use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, Visit};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
@@ -183,11 +183,7 @@ impl Cursor for RunCursor {
         self.skip_back()
     }
 
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         loop {
             let at = self.at;
             let flow = self.open(at).pass(limit, visit)?;

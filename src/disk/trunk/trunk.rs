@@ -7,7 +7,7 @@ use super::apply::changes;
 use super::apply::editor::EditContext;
 use super::apply::ids::Ids;
 use super::jobs::change::{Change, Outcome};
-use super::jobs::claims::{Claim, ClaimGuard, Claims};
+use super::jobs::claim::Claim;
 use super::jobs::execute::Executor;
 use super::jobs::history::History;
 use super::jobs::job::Job;
@@ -21,7 +21,8 @@ use super::tree::tree::Tree;
 use crate::branch::{Branch, BranchContext, Maplet};
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
-use crate::disk::runs::progress::Progress;
+use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
+use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
@@ -35,7 +36,7 @@ pub struct Trunk {
     context: Arc<BranchContext>,
     options: Arc<TrunkOptions>,
     ids: Ids,
-    claims: Arc<Claims>,
+    claims: Arc<Claims<Claim>>,
     history: History,
     counters: Counters,
     /// Maplets that the manifest names and that serve no slot. The next edit drops them.
@@ -137,7 +138,7 @@ impl Trunk {
         for_scans: bool,
         choose: impl FnOnce(&mut dyn FnMut(&Choice) -> bool) -> Option<Choice>,
     ) -> Option<Job> {
-        let mut held: Option<Arc<ClaimGuard>> = None;
+        let mut held: Option<Arc<ClaimGuard<Claim>>> = None;
         let choice = choose(&mut |choice| {
             held = self.claims.take(Claim::of(choice));
             held.is_some()

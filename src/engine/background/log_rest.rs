@@ -1,5 +1,6 @@
 //! Makes the log small after a while without writes: a store that is only read, or not used at all, keeps no large
-//! segments, shadows and spare files, and no descriptor of the manifest. The thread that finishes segments, or a thread that steps.
+//! segments, shadows and spare files, and no descriptor of the manifest. The thread that finishes segments, or a thread
+//! that steps.
 
 use super::background::Background;
 use crate::engine::directory::locks;

@@ -44,6 +44,17 @@ pub(crate) enum State {
     Exhausted,
 }
 
+/// Where a movement of the cursor begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Anywhere: the movement seeks.
+    Anywhere,
+    /// At the current pair.
+    Pair,
+    /// At the current pair, or behind the rows, of which the current pair is the last.
+    PairOrRows,
+}
+
 /// See the module.
 pub(crate) struct Position {
     slot: Arc<CursorSlot>,
@@ -110,7 +121,8 @@ impl Position {
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
         self.steps = 0;
-        let result = self.try_move_cursor(scope, from_current && self.is_ahead, from_current, movement);
+        let start = if from_current { Start::Pair } else { Start::Anywhere };
+        let result = self.try_move_cursor(scope, start, movement);
         if result.is_err() {
             self.state = State::Exhausted;
         }
@@ -138,7 +150,7 @@ impl Position {
             self.state = State::Current;
             return Ok(());
         }
-        self.try_move_cursor(scope, false, true, ViewCursor::next)?;
+        self.try_move_cursor(scope, Start::PairOrRows, ViewCursor::next)?;
         if self.steps >= STEPS_MIN && self.valid() {
             self.read_ahead(scope, (self.steps / STEPS_PER_ROW_AHEAD).min(AHEAD_MAX));
         }
@@ -157,17 +169,15 @@ impl Position {
         }
     }
 
-    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `seeks`: the cursor
-    /// must move to the current key first, if `from_current`.
+    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches.
     fn try_move_cursor(
         &mut self,
         scope: &Scope,
-        seeks: bool,
-        from_current: bool,
+        start: Start,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
         self.rows.clear();
-        self.is_ahead = false;
+        let was_ahead = std::mem::take(&mut self.is_ahead);
         let read = &scope.read;
         read.check_open()?;
         let _inside = scope.pin.begin_read()?;
@@ -179,7 +189,12 @@ impl Position {
             *guard = None;
         }
         let cached = guard.get_or_insert_with(|| open_cursor(scope));
-        if (is_outdated || seeks) && from_current {
+        let is_at_start = match start {
+            Start::Anywhere => true,
+            Start::Pair => !is_outdated && !was_ahead,
+            Start::PairOrRows => !is_outdated,
+        };
+        if !is_at_start {
             cached.cursor.seek(&self.key)?;
             debug_assert!(cached.cursor.valid() && cached.cursor.entry().key == self.key);
         }

@@ -72,7 +72,7 @@ fn damaged_and_lost_branches_of_levels_keep_the_rest_in_its_place() {
         db.close().unwrap();
         assert!(verify(&disk, Depth::Deep).unwrap().is_valid());
     }
-    // Without a manifest nobody knows that the store had levels: its data becomes a trunk.
+    // Nothing but the manifest says that the store had levels, so its data becomes a trunk.
     let disk = world.with(&Image::new(), &["MANIFEST".into()]);
     check_repair(&world, &disk, "no manifest", Unreported::Nothing);
     assert_eq!(open(&disk).unwrap().stats().disk_component, "trunk");

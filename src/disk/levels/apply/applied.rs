@@ -1,8 +1,9 @@
 //! An applied change: a version and an edit that wait to be logged and published. One thread, which holds the edit mutex.
 
 use crate::branch::Branch;
-use crate::disk::levels::jobs::claims::ClaimGuard;
+use crate::disk::levels::jobs::claim::Claim;
 use crate::disk::levels::state::version::LevelsVersion;
+use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::util::sync::Arc;
 
@@ -17,7 +18,7 @@ pub struct Applied {
     /// Branches to which the version does not refer. Readers of older versions may still hold them.
     pub obsolete: Vec<Arc<Branch>>,
     /// The claim of the job.
-    pub claim: Option<Arc<ClaimGuard>>,
+    pub claim: Option<Arc<ClaimGuard<Claim>>>,
 }
 
 impl Applied {

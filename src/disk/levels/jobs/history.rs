@@ -4,7 +4,7 @@
 use crate::disk::levels::plan::compaction::Compaction;
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::runs::garbage::Garbage;
-use crate::disk::runs::space_backoff::{Failed, FullDiskFailures, SpaceBackoff};
+use crate::disk::runs::jobs::space_backoff::{Failed, FullDiskFailures, SpaceBackoff};
 use crate::util::FileNumber;
 use std::collections::BTreeSet;
 

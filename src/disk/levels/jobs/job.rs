@@ -1,8 +1,9 @@
 //! Jobs, from the choice to the outcome. A job may run on any thread.
 
-use super::claims::ClaimGuard;
+use super::claim::Claim;
 use crate::disk::levels::plan::compaction::Compaction;
-use crate::disk::runs::job_scope::{JobKind, JobScope};
+use crate::disk::runs::jobs::claims::ClaimGuard;
+use crate::disk::runs::jobs::job_scope::{JobKind, JobScope};
 use crate::disk::runs::load::Load;
 use crate::util::sync::Arc;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Job {
     pub compaction: Compaction,
-    pub claim: Arc<ClaimGuard>,
+    pub claim: Arc<ClaimGuard<Claim>>,
     /// The distance of the output level from the deepest one.
     pub height: u32,
 }

@@ -1,6 +1,6 @@
 //! Jobs: what runs, what it claims, and its I/O.
 
-pub mod claims;
+pub mod claim;
 pub mod history;
 pub mod job;
 pub mod outcome;

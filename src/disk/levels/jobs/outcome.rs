@@ -1,8 +1,9 @@
 //! Outcomes: what jobs and incorporations make of a version. Plain data, moved from the thread that runs a job to the
 //! one that applies it (`apply/`).
 
-use super::claims::ClaimGuard;
+use super::claim::Claim;
 use crate::disk::levels::plan::compaction::{Input, Output};
+use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::output::NewParts;
 use crate::util::SequenceNumber;
@@ -13,7 +14,7 @@ use crate::util::sync::Arc;
 #[derive(Debug)]
 pub struct Outcome {
     pub change: Change,
-    pub claim: Option<Arc<ClaimGuard>>,
+    pub claim: Option<Arc<ClaimGuard<Claim>>>,
 }
 
 impl Outcome {

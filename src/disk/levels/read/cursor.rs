@@ -11,9 +11,10 @@ use crate::branch::Target;
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::runs::run::{self, Key};
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
-use crate::merge::{Cursor, EntryRef, MergeCursor, PinnedValue, RangeTombstones};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visit};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
+use std::ops::ControlFlow;
 
 /// See the module.
 pub struct LevelsCursor {
@@ -114,6 +115,12 @@ impl Cursor for LevelsCursor {
     fn prev(&mut self) -> Result<()> {
         self.cursor.prev()?;
         self.look()
+    }
+
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        let flow = self.cursor.pass(limit, visit)?;
+        self.look()?;
+        Ok(flow)
     }
 
     #[inline]

@@ -1,14 +1,14 @@
 //! The runs of small stores and the jobs that made them, as text in `goldens/`. With `ALLUVIUM_REWRITE_GOLDENS` set the
 //! files are written instead of compared. They change with the sizes of branch files.
 
-use super::rig::{Random, Rig, Write, number_key, small};
+use super::rig::{AnyWrite, Random, Rig, number_key, small};
 use crate::disk::levels::LevelsOptions;
 
-fn puts(keys: impl Iterator<Item = u64>) -> Vec<Write> {
-    keys.map(|key| Write::Put(number_key(key), vec![1; 100])).collect()
+fn puts(keys: impl Iterator<Item = u64>) -> Vec<AnyWrite> {
+    keys.map(|key| AnyWrite::Put(number_key(key), vec![1; 100])).collect()
 }
 
-fn report(options: &LevelsOptions, steps: Vec<Vec<Write>>) -> String {
+fn report(options: &LevelsOptions, steps: Vec<Vec<AnyWrite>>) -> String {
     let mut rig = Rig::new(options);
     let mut text = String::new();
     for step in steps {
@@ -55,8 +55,8 @@ fn a_random_load() {
 fn a_load_that_is_deleted() {
     for preset in ["leveled", "tiered"] {
         let mut steps: Vec<_> = (0..4).map(|step| puts(step * 200..step * 200 + 200)).collect();
-        steps.push((100..500).map(|key| Write::Delete(number_key(key))).collect());
-        steps.push(vec![Write::RangeDelete(number_key(600), number_key(900))]);
+        steps.push((100..500).map(|key| AnyWrite::Delete(number_key(key))).collect());
+        steps.push(vec![AnyWrite::RangeDelete(number_key(600), number_key(900))]);
         compare(&format!("{preset}-deleted"), &report(&options(preset), steps));
     }
 }

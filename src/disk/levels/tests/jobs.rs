@@ -1,10 +1,10 @@
 //! Which jobs run at the same time, what snapshots retain, and what happens without disk space.
 
-use super::rig::{Random, Rig, Write, number_key, small};
+use super::rig::{AnyWrite, Random, Rig, number_key, small};
 use crate::disk::levels::{Job, LevelsOptions};
 
-fn put(key: u64, value: u8) -> Write {
-    Write::Put(number_key(key), vec![value; 100])
+fn put(key: u64, value: u8) -> AnyWrite {
+    AnyWrite::Put(number_key(key), vec![value; 100])
 }
 
 fn picked(rig: &Rig) -> Vec<Job> {
@@ -67,7 +67,7 @@ fn tombstones_stay_for_snapshots_and_go_with_them() {
         let mut rig = Rig::new(&small(options));
         rig.incorporate((0..100).map(|key| put(key, 1)).collect());
         rig.pins.insert(rig.last);
-        rig.incorporate((0..100).map(|key| Write::Delete(number_key(key))).collect());
+        rig.incorporate((0..100).map(|key| AnyWrite::Delete(number_key(key))).collect());
         rig.work();
         rig.check_reads(&mut Random(3), 100);
         assert_eq!(rig.expected(100).len(), 100);
@@ -89,7 +89,7 @@ fn tombstones_above_older_data_stay() {
     // Many puts, so that the files are not mostly tombstones.
     for round in 0..3 {
         let mut writes: Vec<_> = (0..150).map(|at| put(at * 6000 + round, 3)).collect();
-        writes.push(Write::Delete(oldest.clone()));
+        writes.push(AnyWrite::Delete(oldest.clone()));
         rig.incorporate(writes);
     }
     rig.work();
@@ -124,7 +124,7 @@ fn on_a_full_disk_tombstones_free_space_and_each_file_is_tried_once() {
         rig.work();
         let before = rig.version.load().bytes;
         assert!(rig.levels.pick_to_free_space(&rig.version).is_none(), "nothing is deleted");
-        rig.incorporate((0..700).map(|key| Write::Delete(number_key(key))).collect());
+        rig.incorporate((0..700).map(|key| AnyWrite::Delete(number_key(key))).collect());
         let failing = rig.levels.pick_to_free_space(&rig.version).unwrap();
         rig.levels.note_failed_on_full_disk(&failing);
         let text = failing.to_string();

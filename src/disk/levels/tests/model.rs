@@ -1,21 +1,21 @@
 //! Random writes of every kind, snapshots, reopenings, concurrent jobs and requested compactions, against a model of
 //! every version.
 
-use super::rig::{Random, Rig, Write, number_key, small};
+use super::rig::{AnyWrite, Random, Rig, number_key, small};
 use crate::disk::levels::{Job, LevelsOptions, Outcome};
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::util::SequenceNumber;
 
-fn any_write(random: &mut Random, keys: u64) -> Write {
+fn any_write(random: &mut Random, keys: u64) -> AnyWrite {
     let key = number_key(random.next() % keys);
     match random.below(100) {
-        0..60 => Write::Put(key, vec![random.next() as u8; 20 + random.below(100)]),
-        60..85 => Write::Delete(key),
-        85..99 => Write::Merge(key, vec![random.next() as u8; 1 + random.below(9)]),
+        0..60 => AnyWrite::Put(key, vec![random.next() as u8; 20 + random.below(100)]),
+        60..85 => AnyWrite::Delete(key),
+        85..99 => AnyWrite::Merge(key, vec![random.next() as u8; 1 + random.below(9)]),
         _ => {
             let from = random.next() % keys;
             let span = 1 + random.next() % (keys / 20 + 1);
-            Write::RangeDelete(number_key(from), number_key(from + span))
+            AnyWrite::RangeDelete(number_key(from), number_key(from + span))
         }
     }
 }
@@ -116,7 +116,7 @@ fn distinct_keys_make_several_levels() {
         let (mut rig, mut random) = (Rig::new(&options), Random(20));
         for _ in 0..60 {
             rig.incorporate(
-                (0..150).map(|_| Write::Put(number_key(random.next() % 100_000_000), vec![1; 100])).collect(),
+                (0..150).map(|_| AnyWrite::Put(number_key(random.next() % 100_000_000), vec![1; 100])).collect(),
             );
             rig.work();
         }
@@ -159,11 +159,11 @@ fn everything_deleted_leaves_nothing() {
     for options in presets() {
         let mut rig = Rig::new(&options);
         for round in 0..30u64 {
-            rig.incorporate((0..100).map(|at| Write::Put(number_key(round * 100 + at), vec![1; 100])).collect());
+            rig.incorporate((0..100).map(|at| AnyWrite::Put(number_key(round * 100 + at), vec![1; 100])).collect());
             rig.work();
         }
         for round in 0..30u64 {
-            rig.incorporate((0..100).map(|at| Write::Delete(number_key(round * 100 + at))).collect());
+            rig.incorporate((0..100).map(|at| AnyWrite::Delete(number_key(round * 100 + at))).collect());
             rig.work();
         }
         assert_eq!(rig.version.load().entries, 0, "{}", rig.describe());

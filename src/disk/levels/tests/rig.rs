@@ -1,77 +1,23 @@
 //! Levels without a store: the test itself does the work of the background threads and the manifest, and checks
 //! everything after each step.
 
-use crate::branch::{BlockingPages, BranchContext, BranchResources, Compression, ExtentMemory};
-use crate::branch::{file_name, parse_file_name};
-use crate::cache::{FileTable, PageCache};
+use crate::branch::{BlockingPages, BranchContext, file_name, parse_file_name};
 use crate::disk::levels::{Job, Levels, LevelsOptions, LevelsTuning, LevelsVersion, Outcome};
 use crate::disk::levels::{check_runs, check_stored, check_structure};
 use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::runs::testing::{self, Append, NO_BASE};
+pub use crate::disk::runs::testing::{AnyWrite, Random, number_key};
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::manifest::ManifestState;
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, MergeOperator, RangeTombstone, RangeTombstones, Retention, VisibleCursor};
-use crate::util::key::encoded;
-use crate::util::random::splitmix64;
+use crate::merge::{Cursor, Retention};
 use crate::util::sync::{Arc, AtomicBool};
-use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
+use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The size of a Memtable of the rig.
 pub const MEMTABLE: u64 = 16 << 10;
-
-/// SplitMix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        splitmix64(&mut self.0)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
-
-/// A key from a number, in the number's order.
-pub fn number_key(number: u64) -> Vec<u8> {
-    encoded(KeyspaceId::DEFAULT, format!("{number:08}").as_bytes())
-}
-
-/// A write of any kind.
-#[derive(Clone, Debug)]
-pub enum Write {
-    Put(Vec<u8>, Vec<u8>),
-    Delete(Vec<u8>),
-    Merge(Vec<u8>, Vec<u8>),
-    /// Deletes the keys from the first to below the second.
-    RangeDelete(Vec<u8>, Vec<u8>),
-}
-
-/// Appends operands to the value, or to a marker if there is no value.
-pub struct Append;
-
-const NO_BASE: &[u8] = b"^";
-
-impl MergeOperator for Append {
-    fn name(&self) -> &str {
-        "append"
-    }
-
-    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
-        out.extend_from_slice(base.unwrap_or(NO_BASE));
-        operands.iter().for_each(|operand| out.extend_from_slice(operand));
-        Ok(())
-    }
-
-    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(older);
-        out.extend_from_slice(newer);
-        // Not always, so that some chains of operands remain.
-        !older.len().is_multiple_of(3)
-    }
-}
 
 pub struct Rig {
     pub disk: SimulatedStorage,
@@ -80,7 +26,7 @@ pub struct Rig {
     pub version: Arc<LevelsVersion>,
     pub state: ManifestState,
     /// Every write ever, oldest first: the write of number n is at n - 1.
-    writes: Vec<Write>,
+    writes: Vec<AnyWrite>,
     pub last: u64,
     pub pins: BTreeSet<u64>,
 }
@@ -99,18 +45,7 @@ pub fn small(options: LevelsOptions) -> LevelsOptions {
 
 impl Rig {
     pub fn new(options: &LevelsOptions) -> Self {
-        let disk = SimulatedStorage::new(1);
-        disk.create_directory().unwrap();
-        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let context = BranchContext::new(BranchResources {
-            storage: Arc::clone(&storage),
-            database: DatabaseId(42),
-            cache: Arc::new(PageCache::new(64 << 20)),
-            files: Arc::new(FileTable::new(storage, 100)),
-            numbers: Arc::new(FileNumbers::new(FileNumber(1))),
-            form: Compression::None.into(),
-            extents: ExtentMemory::new(64 << 20),
-        });
+        let (disk, context) = testing::disk();
         let mut state = ManifestState::default();
         state.apply(&Levels::create_edit(options.shape(MEMTABLE).unwrap())).unwrap();
         let (levels, version) = Levels::open(Arc::clone(&context), tuning(&state), &state).unwrap();
@@ -122,29 +57,14 @@ impl Rig {
     }
 
     /// Numbers the writes, as a Memtable would hold them, and incorporates them.
-    pub fn incorporate(&mut self, writes: Vec<Write>) {
-        let (mut entries, mut deletions) = (Vec::new(), Vec::new());
-        for write in writes {
-            self.last += 1;
-            match &write {
-                Write::Put(key, value) => entries.push(VecEntry::new(key.clone(), self.last, Kind::Put, value.clone())),
-                Write::Delete(key) => entries.push(VecEntry::new(key.clone(), self.last, Kind::Delete, Vec::new())),
-                Write::Merge(key, operand) => {
-                    entries.push(VecEntry::new(key.clone(), self.last, Kind::Merge, operand.clone()));
-                }
-                Write::RangeDelete(start, end) => deletions.push(RangeTombstone {
-                    start: start.clone(),
-                    end: end.clone(),
-                    number: SequenceNumber(self.last),
-                }),
-            }
-            self.writes.push(write);
-        }
+    pub fn incorporate(&mut self, writes: Vec<AnyWrite>) {
+        let (entries, tombstones) = testing::from_memory(&writes, self.last + 1);
+        self.last += writes.len() as u64;
+        self.writes.extend(writes);
         let through = SequenceNumber(self.last);
-        let retention = self.retention();
-        let (never, tombstones) = (AtomicBool::new(false), RangeTombstones::new(deletions));
-        let entries = &mut VecCursor::new(entries);
-        let source = FromMemory { entries, tombstones: &tombstones, through, is_oldest: true };
+        let (retention, never) = (self.retention(), AtomicBool::new(false));
+        let source =
+            FromMemory { entries: &mut VecCursor::new(entries), tombstones: &tombstones, through, is_oldest: true };
         let outcome = self.levels.incorporate(&self.version, source, &retention, &never).unwrap().unwrap();
         self.apply(outcome);
     }
@@ -250,12 +170,12 @@ impl Rig {
         let mut pairs: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for write in &self.writes[..self.writes.len().min(pin as usize)] {
             match write {
-                Write::Put(key, value) => drop(pairs.insert(key.clone(), value.clone())),
-                Write::Delete(key) => drop(pairs.remove(key)),
-                Write::Merge(key, operand) => {
+                AnyWrite::Put(key, value) => drop(pairs.insert(key.clone(), value.clone())),
+                AnyWrite::Delete(key) => drop(pairs.remove(key)),
+                AnyWrite::Merge(key, operand) => {
                     pairs.entry(key.clone()).or_insert_with(|| NO_BASE.to_vec()).extend_from_slice(operand);
                 }
-                Write::RangeDelete(start, end) => pairs.retain(|key, _| key < start || key >= end),
+                AnyWrite::RangeDelete(start, end) => pairs.retain(|key, _| key < start || key >= end),
             }
         }
         pairs
@@ -272,9 +192,7 @@ impl Rig {
                 assert!(seen == expected, "scan at {pin}: {} keys, not {}", seen.len(), expected.len());
             }
             for _ in 0..gets {
-                let key = match &self.writes[random.below(self.writes.len())] {
-                    Write::Put(key, _) | Write::Delete(key) | Write::Merge(key, _) | Write::RangeDelete(key, _) => key,
-                };
+                let key = self.writes[random.below(self.writes.len())].key();
                 assert_eq!(self.get(key, pin).as_ref(), expected.get(key), "{} at {pin}", key.escape_ascii());
             }
         }
@@ -282,54 +200,19 @@ impl Rig {
     }
 
     fn scan(&self, pin: u64, backward: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let cursor = VisibleCursor::new(self.version.cursor(), SequenceNumber(pin), Vec::new(), None);
-        let mut cursor = cursor.masked(self.version.has_range_tombstones());
-        let mut seen = BTreeMap::new();
-        if backward {
-            cursor.seek_last().unwrap()
-        } else {
-            cursor.seek_first().unwrap()
-        }
-        while cursor.valid() {
-            let entry = cursor.entry();
-            let operands: Vec<&[u8]> = cursor.operands().iter().map(|operand| &operand[..]).collect();
-            let value = folded(entry.kind, entry.value, &operands).unwrap();
-            assert!(seen.insert(entry.key.to_vec(), value).is_none());
-            if backward { cursor.prev().unwrap() } else { cursor.next().unwrap() }
-        }
-        seen
+        testing::scan(self.version.cursor(), self.version.has_range_tombstones(), pin, backward)
     }
 
-    /// The value that a get finds at `pin`, operands gathered one by one.
+    /// The value that a get finds at `pin`.
     pub fn get(&self, key: &[u8], pin: u64) -> Option<Vec<u8>> {
         let hash = crate::util::hash::encoded_key_hash(key);
-        let (mut at, mut operands) = (SequenceNumber(pin), Vec::new());
-        loop {
-            let mut out = Vec::new();
-            let kind = match self.version.get(key, hash, at, &mut BlockingPages::new(), &mut out).unwrap() {
-                Some((number, Kind::Merge)) => {
-                    operands.insert(0, out);
-                    at = SequenceNumber(number.0 - 1);
-                    continue;
-                }
-                Some((_, kind)) => kind,
-                None => Kind::Delete,
-            };
-            let operands: Vec<&[u8]> = operands.iter().map(|operand: &Vec<u8>| &operand[..]).collect();
-            return folded(kind, &out, &operands);
-        }
+        testing::get(pin, |at, out| self.version.get(key, hash, at, &mut BlockingPages::new(), out).unwrap())
     }
 
     /// Seeks and steps of the cursor, against a list of all its entries.
     fn check_seeks(&self, random: &mut Random, seeks: usize) {
-        let mut entries = Vec::new();
         let mut cursor = self.version.cursor();
-        cursor.seek_first().unwrap();
-        while cursor.valid() {
-            entries.push(VecEntry::from(cursor.entry()));
-            cursor.next().unwrap();
-        }
-        assert!(entries.is_sorted_by(|one, other| one.as_ref().order(&other.key, other.number).is_lt()));
+        let entries = testing::entries(&mut cursor);
         for _ in 0..seeks {
             let key = number_key(random.next() % 4000);
             let number = SequenceNumber(random.next() % (self.last + 2));
@@ -360,19 +243,4 @@ impl Rig {
 /// The tuning of a state.
 fn tuning(state: &ManifestState) -> LevelsTuning {
     LevelsTuning { shape: state.levels.unwrap(), memtable_bytes: MEMTABLE, merge_operator: Some(Arc::new(Append)) }
-}
-
-/// The result of applying operands, oldest first, to an entry of this kind.
-fn folded(kind: Kind, value: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-    let base = match kind {
-        Kind::Put => Some(value),
-        Kind::Delete | Kind::RangeDelete => None,
-        other => panic!("an entry of kind {other:?}"),
-    };
-    if operands.is_empty() {
-        return base.map(<[u8]>::to_vec);
-    }
-    let mut out = Vec::new();
-    Append.full_merge(b"", base, operands, &mut out).unwrap();
-    Some(out)
 }

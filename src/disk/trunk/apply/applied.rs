@@ -1,7 +1,8 @@
 //! An applied change: a tree and an edit that wait to be logged and published. One thread, which holds the edit mutex.
 
 use crate::branch::{Branch, Maplet};
-use crate::disk::trunk::jobs::claims::ClaimGuard;
+use crate::disk::runs::jobs::claims::ClaimGuard;
+use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::util::sync::Arc;
@@ -19,7 +20,7 @@ pub struct Applied {
     /// Maplets that serve no slot of the tree.
     pub obsolete_maplets: Vec<Arc<Maplet>>,
     /// The claim of the job.
-    pub claim: Option<Arc<ClaimGuard>>,
+    pub claim: Option<Arc<ClaimGuard<Claim>>>,
 }
 
 impl Applied {

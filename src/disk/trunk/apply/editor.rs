@@ -12,9 +12,10 @@ use super::applied::Applied;
 use super::ids::Ids;
 use super::unreferenced::{used_branches, used_maplets};
 use crate::branch::{Branch, Maplet};
+use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::run::Key;
 use crate::disk::trunk::jobs::change::NodeRange;
-use crate::disk::trunk::jobs::claims::ClaimGuard;
+use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::options::TrunkOptions;
 use crate::disk::trunk::tree::draft::Draft;
 use crate::disk::trunk::tree::node::{Node, Pivot};
@@ -158,7 +159,7 @@ impl<'a> Editor<'a> {
         mut self,
         root: Option<Arc<Node>>,
         added: Vec<Arc<Branch>>,
-        claim: Option<Arc<ClaimGuard>>,
+        claim: Option<Arc<ClaimGuard<Claim>>>,
     ) -> Applied {
         let (mut obsolete, mut obsolete_maplets) = (Vec::new(), Vec::new());
         let tree = match root {

@@ -1,8 +1,9 @@
 //! Changes: what an outcome makes of the tree. Plain data, moved from the thread that runs a job to the one that
 //! applies it. `apply/` carries the changes out.
 
-use super::claims::ClaimGuard;
+use super::claim::Claim;
 use crate::branch::{Branch, Maplet};
+use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::output::NewParts;
 use crate::disk::runs::run::Key;
@@ -18,7 +19,7 @@ use crate::util::sync::Arc;
 #[derive(Debug)]
 pub struct Outcome {
     pub change: Change,
-    pub claim: Option<Arc<ClaimGuard>>,
+    pub claim: Option<Arc<ClaimGuard<Claim>>>,
 }
 
 impl Outcome {

@@ -1,7 +1,7 @@
 //! Runs jobs: does a job's I/O and returns the change of the tree. Heavy I/O, no lock; one thread for each job.
 
 use super::change::{Change, Joined, NewMaplet, NodeRange, Outcome};
-use super::claims;
+use super::claim;
 use super::history::History;
 use super::job::Job;
 use super::pass::Pass;
@@ -9,10 +9,10 @@ use super::sample_leaf::{SampleResult, sample_leaf};
 use super::split_keys;
 use crate::branch::MapletPlan;
 use crate::disk::runs::figures::Counters;
+use crate::disk::runs::jobs::space_backoff::Failed;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::reuse::Sizes;
 use crate::disk::runs::run::{Key, Run};
-use crate::disk::runs::space_backoff::Failed;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::plan::rewrite_live::{RewriteLive, gain_min};
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
@@ -80,7 +80,7 @@ impl Executor<'_> {
 
     /// Merges bundles of a node.
     fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Change> {
-        let bundles = claims::bundle_ids(node, range.clone());
+        let bundles = claim::bundle_ids(node, range.clone());
         let is_bottom = node.is_leaf() && range.start == 0;
         let is_whole = is_bottom && range.end == node.bundles.len();
         let Some(merged) = self.pass.merge(node, range, sizes)? else { return Ok(Change::Nothing) };

@@ -3,8 +3,8 @@
 
 use crate::branch::Branch;
 use crate::disk::runs::garbage::Garbage;
-use crate::disk::runs::job_scope::JobScope;
-use crate::disk::runs::space_backoff::{Failed, FullDiskFailures, SpaceBackoff};
+use crate::disk::runs::jobs::job_scope::JobScope;
+use crate::disk::runs::jobs::space_backoff::{Failed, FullDiskFailures, SpaceBackoff};
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;

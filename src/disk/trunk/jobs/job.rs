@@ -5,8 +5,9 @@
 //! `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the caller
 //! keeps the job, or the applied change, until the tree is published.
 
-use super::claims::ClaimGuard;
-use crate::disk::runs::job_scope::{JobKind, JobScope};
+use super::claim::Claim;
+use crate::disk::runs::jobs::claims::ClaimGuard;
+use crate::disk::runs::jobs::job_scope::{JobKind, JobScope};
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::merge_range;
@@ -19,7 +20,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Job {
     pub choice: Choice,
-    pub claim: Arc<ClaimGuard>,
+    pub claim: Arc<ClaimGuard<Claim>>,
     /// Whether it only makes scans cheaper.
     pub for_scans: bool,
 }

@@ -1,7 +1,7 @@
 //! Background work of the trunk: what a job claims, what it does, and its outcome.
 
 pub mod change;
-pub mod claims;
+pub mod claim;
 pub mod execute;
 pub mod history;
 mod incorporate;

@@ -2,9 +2,9 @@
 //! pass.
 
 use crate::branch::BranchContext;
+use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::output::OutputWriter;
 use crate::disk::runs::pass::{PassOutput, PassRules};
-use crate::disk::runs::progress::Progress;
 use crate::disk::runs::run::Key;
 use crate::disk::trunk::options::{CUT_PARTS_MIN, TrunkOptions};
 use crate::disk::trunk::tree::node::{Node, Pivot};

@@ -12,7 +12,7 @@ use crate::disk::runs::run::{self, Key, Run};
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
-use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visit};
 use crate::util::sync::Arc;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::ops::ControlFlow;
@@ -240,11 +240,7 @@ impl Cursor for TreeCursor {
         self.settle_back()
     }
 
-    fn pass(
-        &mut self,
-        limit: Limit<'_>,
-        visit: &mut dyn FnMut(EntryRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         debug_assert!(self.valid);
         self.valid = false;
         while let Some(path) = &mut self.path {

@@ -1,8 +1,9 @@
 //! Jobs that run concurrently with each other and with changes of what they work on.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::disk::runs::jobs::claims::Claims;
 use crate::disk::trunk::jobs::change::{Change, NodeRange};
-use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
 use crate::disk::trunk::tree::node::Node;

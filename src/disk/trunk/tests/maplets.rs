@@ -3,9 +3,10 @@
 
 use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
 use crate::branch::maplet_name;
-use crate::disk::runs::progress::Progress;
+use crate::disk::runs::jobs::claims::Claims;
+use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::trunk::jobs::change::{Change, NodeRange};
-use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
 use crate::disk::trunk::tree::maplet_index::RUNS_MAX;

@@ -1,10 +1,10 @@
 //! A trunk without a store: the test itself does the work of the background threads and the manifest, and checks
 //! everything after each step.
 
-use crate::branch::{BlockingPages, BranchContext, BranchResources, Compression, ExtentMemory};
-use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
-use crate::cache::{FileTable, PageCache};
+use crate::branch::{BlockingPages, BranchContext, file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::runs::testing::{self, NO_BASE};
+pub use crate::disk::runs::testing::{AnyWrite, Append, Random, key, number_key};
 use crate::disk::trunk::Applied;
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::{Job, Outcome, Tree, Trunk, TrunkOptions, check_structure, check_tree};
@@ -12,48 +12,14 @@ use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, MergeOperator, RangeTombstone, RangeTombstones, Retention, VisibleCursor};
-use crate::util::key::encoded;
-use crate::util::random::splitmix64;
+use crate::merge::{Cursor, Retention};
 use crate::util::sync::{Arc, AtomicBool};
-use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
+use crate::util::{FileNumber, SequenceNumber};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// SplitMix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        splitmix64(&mut self.0)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
-
-pub fn key(text: &str) -> Vec<u8> {
-    encoded(KeyspaceId::DEFAULT, text.as_bytes())
-}
-
-/// A key from a number, in the number's order.
-pub fn number_key(number: u64) -> Vec<u8> {
-    key(&format!("{number:08}"))
-}
-
 /// A key and its new value. `None` deletes.
 pub type Write = (Vec<u8>, Option<Vec<u8>>);
-
-/// A write of any kind.
-#[derive(Clone, Debug)]
-pub enum AnyWrite {
-    Put(Vec<u8>, Vec<u8>),
-    Delete(Vec<u8>),
-    Merge(Vec<u8>, Vec<u8>),
-    /// Deletes the keys from the first to below the second.
-    RangeDelete(Vec<u8>, Vec<u8>),
-}
 
 impl From<Write> for AnyWrite {
     fn from((key, value): Write) -> Self {
@@ -61,30 +27,6 @@ impl From<Write> for AnyWrite {
             Some(value) => Self::Put(key, value),
             None => Self::Delete(key),
         }
-    }
-}
-
-/// Appends operands to the value, or to a marker if there is no value.
-pub struct Append;
-
-const NO_BASE: &[u8] = b"^";
-
-impl MergeOperator for Append {
-    fn name(&self) -> &str {
-        "append"
-    }
-
-    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
-        out.extend_from_slice(base.unwrap_or(NO_BASE));
-        operands.iter().for_each(|operand| out.extend_from_slice(operand));
-        Ok(())
-    }
-
-    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(older);
-        out.extend_from_slice(newer);
-        // Not always, so that some chains of operands remain.
-        !older.len().is_multiple_of(3)
     }
 }
 
@@ -115,18 +57,7 @@ pub fn small_options(branch_bytes: u64) -> TrunkOptions {
 
 impl Rig {
     pub fn new(options: TrunkOptions) -> Self {
-        let disk = SimulatedStorage::new(1);
-        disk.create_directory().unwrap();
-        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let context = BranchContext::new(BranchResources {
-            storage: Arc::clone(&storage),
-            database: DatabaseId(42),
-            cache: Arc::new(PageCache::new(64 << 20)),
-            files: Arc::new(FileTable::new(storage, 100)),
-            numbers: Arc::new(FileNumbers::new(FileNumber(1))),
-            form: Compression::None.into(),
-            extents: ExtentMemory::new(64 << 20),
-        });
+        let (disk, context) = testing::disk();
         let mut state = ManifestState::default();
         state.apply(&Trunk::create_edit()).unwrap();
         let (trunk, tree) = Trunk::open(Arc::clone(&context), options.clone(), &state).unwrap();
@@ -165,32 +96,22 @@ impl Rig {
 
     /// As `incorporation`, for writes of any kind.
     pub fn incorporation_of(&mut self, writes: Vec<AnyWrite>) -> Outcome {
-        let (mut entries, mut deletions) = (Vec::new(), Vec::new());
-        for said in writes {
+        let (entries, tombstones) = testing::from_memory(&writes, self.last + 1);
+        for write in writes {
             self.last += 1;
             self.user_entries += 1;
-            let (key, kind, value) = match &said {
-                AnyWrite::Put(key, value) => (key, Kind::Put, value.clone()),
-                AnyWrite::Delete(key) => (key, Kind::Delete, Vec::new()),
-                AnyWrite::Merge(key, operand) => (key, Kind::Merge, operand.clone()),
-                AnyWrite::RangeDelete(start, end) => (start, Kind::RangeDelete, end.clone()),
-            };
-            self.user_bytes += (key.len() + value.len()) as u64;
-            if kind == Kind::RangeDelete {
-                let number = SequenceNumber(self.last);
-                deletions.push(RangeTombstone { start: key.clone(), end: value, number });
+            self.user_bytes += write.bytes() as u64;
+            if let AnyWrite::RangeDelete(..) = write {
                 self.range_deletes.push(self.last);
             } else {
-                self.keys.entry(key.clone()).or_default().push(self.last);
-                entries.push(VecEntry::new(key.clone(), self.last, kind, value));
+                self.keys.entry(write.key().clone()).or_default().push(self.last);
             }
-            self.writes.push(said);
+            self.writes.push(write);
         }
         let through = SequenceNumber(self.last);
-        let retention = self.retention();
-        let (never, tombstones) = (AtomicBool::new(false), RangeTombstones::new(deletions));
-        let entries = &mut VecCursor::new(entries);
-        let source = FromMemory { entries, tombstones: &tombstones, through, is_oldest: true };
+        let (retention, never) = (self.retention(), AtomicBool::new(false));
+        let source =
+            FromMemory { entries: &mut VecCursor::new(entries), tombstones: &tombstones, through, is_oldest: true };
         self.trunk.incorporate(&self.tree, source, &retention, &never).unwrap().unwrap()
     }
 
@@ -320,22 +241,7 @@ impl Rig {
     /// Checks scans in both directions and gets, at every pin and at the newest number.
     pub fn check_reads(&self, random: &mut Random, gets: usize) {
         check_tree(&self.context, &self.state, true, &mut |found| found).unwrap();
-        let mut forward = Vec::new();
-        let mut cursor = self.tree.cursor();
-        cursor.seek_first().unwrap();
-        while cursor.valid() {
-            forward.push(VecEntry::from(cursor.entry()));
-            cursor.next().unwrap();
-        }
-        assert!(forward.is_sorted_by(|one, other| one.as_ref().order(&other.key, other.number).is_lt()));
-        let mut backward = Vec::new();
-        cursor.seek_last().unwrap();
-        while cursor.valid() {
-            backward.push(VecEntry::from(cursor.entry()));
-            cursor.prev().unwrap();
-        }
-        backward.reverse();
-        assert_eq!(forward, backward);
+        let forward = testing::entries(&mut self.tree.cursor());
         let mut pins: Vec<u64> = self.pins.iter().copied().collect();
         pins.push(SequenceNumber::MAX.0);
         for pin in pins {
@@ -359,43 +265,13 @@ impl Rig {
 
     /// The pairs that a scan shows at `pin`.
     fn scan(&self, pin: u64, backward: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let cursor = VisibleCursor::new(self.tree.cursor(), SequenceNumber(pin), Vec::new(), None);
-        let mut cursor = cursor.masked(self.tree.has_range_tombstones());
-        let mut seen = BTreeMap::new();
-        if backward {
-            cursor.seek_last().unwrap()
-        } else {
-            cursor.seek_first().unwrap()
-        }
-        while cursor.valid() {
-            let entry = cursor.entry();
-            let operands: Vec<&[u8]> = cursor.operands().iter().map(|operand| &operand[..]).collect();
-            let value = folded(entry.kind, entry.value, &operands).unwrap();
-            assert!(seen.insert(entry.key.to_vec(), value).is_none());
-            if backward { cursor.prev().unwrap() } else { cursor.next().unwrap() }
-        }
-        seen
+        testing::scan(self.tree.cursor(), self.tree.has_range_tombstones(), pin, backward)
     }
 
-    /// The value that a get finds at `pin`, operands gathered one by one.
+    /// The value that a get finds at `pin`.
     pub fn get(&self, key: &[u8], pin: u64) -> Option<Vec<u8>> {
         let hash = crate::util::hash::encoded_key_hash(key);
-        let (mut at, mut operands) = (SequenceNumber(pin), Vec::new());
-        loop {
-            let mut out = Vec::new();
-            let hit = self.tree.get(key, hash, at, &mut BlockingPages::new(), &mut out).unwrap();
-            let kind = match hit {
-                Some((number, Kind::Merge)) => {
-                    operands.insert(0, out);
-                    at = SequenceNumber(number.0 - 1);
-                    continue;
-                }
-                Some((_, kind)) => kind,
-                None => Kind::Delete,
-            };
-            let operands: Vec<&[u8]> = operands.iter().map(|operand: &Vec<u8>| &operand[..]).collect();
-            return folded(kind, &out, &operands);
-        }
+        testing::get(pin, |at, out| self.tree.get(key, hash, at, &mut BlockingPages::new(), out).unwrap())
     }
 
     fn check_gets(&self, random: &mut Random, gets: usize, pin: u64, expected: &BTreeMap<&[u8], Cow<'_, [u8]>>) {
@@ -497,19 +373,4 @@ impl Rig {
         let written = self.trunk.written();
         (written.incorporated_bytes + written.compacted_bytes + written.mapped_bytes) as f64 / self.user_bytes as f64
     }
-}
-
-/// The result of applying operands, oldest first, to an entry of this kind.
-fn folded(kind: Kind, value: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-    let base = match kind {
-        Kind::Put => Some(value),
-        Kind::Delete | Kind::RangeDelete => None,
-        other => panic!("an entry of kind {other:?}"),
-    };
-    if operands.is_empty() {
-        return base.map(<[u8]>::to_vec);
-    }
-    let mut out = Vec::new();
-    Append.full_merge(b"", base, operands, &mut out).unwrap();
-    Some(out)
 }

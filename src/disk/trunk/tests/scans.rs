@@ -1,8 +1,9 @@
 //! Merges for scans happen once scans have paid as much for runs as a merge costs, and not before.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::disk::runs::jobs::claims::Claims;
 use crate::disk::trunk::jobs::change::{Change, NodeRange, Outcome};
-use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::SplitPlan;
 use crate::disk::trunk::tree::merge_range;

@@ -63,7 +63,7 @@ impl ScanCost {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// What is left of `units` after a merge of `bytes`.
+    /// The units that remain of `units` after a merge of `bytes`.
     pub fn after_merge(units: u64, bytes: u64) -> u64 {
         units.saturating_sub(bytes.div_ceil(BYTES_PER_UNIT))
     }

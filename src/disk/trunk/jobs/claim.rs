@@ -1,15 +1,14 @@
-//! Claims: which parts of the tree running jobs work on, so that no two jobs do the same work. Any thread; one mutex,
-//! held only for a lookup.
+//! Which part of the tree a job works on. Plain data; any thread.
 //!
 //! A claim names bundles of a key range and not a node. A node may be split while one of its bundles is merged, and
 //! then neither half may merge its share of the bundle again.
 
+use crate::disk::runs::jobs::claims;
 use crate::disk::runs::run::Key;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::node::Node;
 use crate::format::manifest_edit::{BundleId, NodeId};
-use crate::util::sync::{Arc, Mutex};
-use std::collections::BTreeMap;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// What a job works on.
@@ -84,8 +83,9 @@ impl Claim {
     fn is_at_height_of(&self, other: &Claim) -> bool {
         self.height.zip(other.height).is_none_or(|(own, other)| own == other)
     }
+}
 
-    /// Whether this claim, which is held, excludes another.
+impl claims::Claim for Claim {
     fn conflicts(&self, other: &Claim) -> bool {
         if self.builds_maplet_only && !other.builds_maplet_only {
             return false;
@@ -103,47 +103,4 @@ impl Claim {
 /// The ids of the bundles `range` of a node.
 pub fn bundle_ids(node: &Node, range: Range<usize>) -> Vec<BundleId> {
     node.bundles[range].iter().map(|bundle| bundle.id).collect()
-}
-
-/// The claims of running jobs.
-#[derive(Debug, Default)]
-pub struct Claims(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    next: u64,
-    claims: BTreeMap<u64, Claim>,
-}
-
-impl Claims {
-    /// Makes a claim; `None` if it conflicts with the claim of a running job.
-    pub fn take(self: &Arc<Self>, claim: Claim) -> Option<Arc<ClaimGuard>> {
-        let mut state = self.0.lock();
-        if state.claims.values().any(|held| held.conflicts(&claim)) {
-            return None;
-        }
-        let id = state.next;
-        state.next += 1;
-        state.claims.insert(id, claim);
-        Some(Arc::new(ClaimGuard { claims: Arc::clone(self), id }))
-    }
-
-    /// The number of running jobs.
-    #[cfg(test)]
-    pub fn count(&self) -> usize {
-        self.0.lock().claims.len()
-    }
-}
-
-/// Holds a claim until the last reference is dropped.
-#[derive(Debug)]
-pub struct ClaimGuard {
-    claims: Arc<Claims>,
-    id: u64,
-}
-
-impl Drop for ClaimGuard {
-    fn drop(&mut self) {
-        self.claims.0.lock().claims.remove(&self.id);
-    }
 }

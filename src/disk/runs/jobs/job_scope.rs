@@ -1,7 +1,7 @@
 //! What a job works on, for statistics. Plain data; any thread.
 
-use super::load::Load;
-use super::run::Key;
+use crate::disk::runs::load::Load;
+use crate::disk::runs::run::Key;
 use crate::format::manifest_edit::NodeId;
 
 /// The kind of work that a job does.
