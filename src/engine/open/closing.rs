@@ -4,6 +4,11 @@ use crate::engine::engine::Engine;
 use crate::util::Result;
 use crate::util::sync::{Arc, Ordering};
 
+/// Closing finishes the merges of a tree up to this size with more than `SMALL_FILES` files: some milliseconds.
+const SMALL_BYTES: u64 = 2 << 20;
+/// See `SMALL_BYTES`.
+const SMALL_FILES: usize = 8;
+
 impl Engine {
     /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
@@ -19,6 +24,7 @@ impl Engine {
         let background = &self.background;
         // What must still be incorporated must not be throttled.
         background.throttle.rate_limit.set(None);
+        self.merge_if_small();
         // After that, because a transaction that commits may wait for memory.
         self.write.end_commits();
         let result = self.make_durable();
@@ -31,6 +37,19 @@ impl Engine {
         let result = result.and_then(|()| self.note_log_end());
         self.release();
         result
+    }
+
+    /// Finishes the merges of a small store of many files. *Otherwise,* a store that many short-lived processes write, each
+    /// a little, has a file for each of them: each opening incorporates what the log has, and each closing cancels the
+    /// merges that are due.
+    fn merge_if_small(&self) {
+        let disk = self.read.view.load().disk.clone();
+        let is_small = disk.bytes() <= SMALL_BYTES && disk.branches().len() > SMALL_FILES;
+        drop(disk);
+        if is_small && self.health.check_put().is_ok() && !self.background.scheduler.is_paused() {
+            // If it fails, nothing is lost but space.
+            let _ = self.background.wait_until_idle();
+        }
     }
 
     /// The part of closing that can fail: after it no power loss takes anything that was acknowledged.

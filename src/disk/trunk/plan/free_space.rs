@@ -1,9 +1,7 @@
 //! What to do on a full disk. Pure functions of trees; any thread.
 
 use super::choice::Choice;
-use super::rewrite_live;
-use crate::disk::trunk::options::TrunkOptions;
-use crate::disk::trunk::tree::merge_range::bundle_bytes;
+use super::{rewrite_live, small_bundles};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
@@ -12,16 +10,12 @@ use crate::util::sync::Arc;
 /// than it costs: files that came from above are shared by many leaves, and are removed only once the last of these is
 /// merged.
 const ENTRIES_PER_TOMBSTONE: u64 = 32;
-/// The newest bundles of a node that have at most this many bytes each are merged with each other: a file of one
-/// tombstone is mostly overhead.
-const SMALL_BUNDLE_BYTES: u64 = 64 << 10;
-/// At least this many of them.
+/// So many small bundles of a node are merged with each other.
 const SMALL_BUNDLES: usize = 4;
 
 /// Work that frees space, in this order:
 ///
-/// 1. Small bundles at a node are merged: a program that opens the store for one delete after the other leaves a file
-///    for each.
+/// 1. Small bundles at a node are merged (`small_bundles.rs`).
 /// 2. Files with a large dead part are rewritten (`rewrite_live.rs`).
 /// 3. Data with many tombstones is flushed to the children, which costs nothing.
 /// 4. Each leaf with many tombstones is merged whole. Those with most tombstones per entry go first: they free most for
@@ -30,7 +24,7 @@ const SMALL_BUNDLES: usize = 4;
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
-    let small = nodes.iter().filter_map(|node| merge_small(node, tree.options()));
+    let small = nodes.iter().filter_map(|node| small_bundles::merge(node, SMALL_BUNDLES, tree.options()));
     let flushes = nodes.iter().filter_map(|node| flush_tombstones(node));
     let has_many = |leaf: &Node| {
         leaf.active.tombstones > leaf.active.entries / ENTRIES_PER_TOMBSTONE || leaf.active.range_tombstones > 0
@@ -45,15 +39,6 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     let splits = splits.map(|leaf| Choice::Split(Arc::clone(leaf)));
     let live_rewrites = std::iter::once_with(|| rewrite_live::worthwhile(&nodes)).flatten().map(Choice::RewriteLive);
     small.chain(live_rewrites).chain(flushes).chain(merges).chain(splits).find(|choice| accepts(choice))
-}
-
-/// The merge of the newest bundles of a node, if several of them are small.
-fn merge_small(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
-    let count = node.bundles.len();
-    let bytes_max = SMALL_BUNDLE_BYTES.min(2 * options.part_bytes_min);
-    let is_small = |at: &usize| bundle_bytes(node, *at) <= bytes_max;
-    let small = (0..count).rev().take_while(is_small).count();
-    (small >= SMALL_BUNDLES).then(|| Choice::Merge(Arc::clone(node), count - small..count))
 }
 
 /// The flush to a child of an internal node for which many tombstones wait.

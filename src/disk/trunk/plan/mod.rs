@@ -7,3 +7,4 @@ mod join;
 pub mod policy;
 pub mod requested;
 pub mod rewrite_live;
+mod small_bundles;

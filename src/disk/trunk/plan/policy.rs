@@ -4,20 +4,25 @@
 //! and data that only passes through a node is never merged there. Next are nodes with very many runs, which get a
 //! maplet or are merged, because reads meet the runs. Then leaves above their target are split by reference, or
 //! rewritten if they are full of garbage, those with the densest updates first. Then runs are merged, and maplets
-//! built, where reads meet most runs; a leaf for which scans have paid is merged whole instead (`for_scans.rs`). Last, nodes that deletes have left with little data are joined (`join.rs`).
+//! built, where reads meet most runs; a leaf for which scans have paid is merged whole instead (`for_scans.rs`). Then
+//! many small bundles of a node are merged (`small_bundles.rs`). Last, nodes that deletes have left with little data are
+//! joined (`join.rs`).
 //!
 //! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
 //! where it waits with other data, and at its leaf once plus what is rewritten to limit the number of runs.
 
 use super::choice::Choice;
 use super::for_scans::paid_merge;
-use super::join;
+use super::{join, small_bundles};
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::options::{TOMBSTONE_PERCENT, TrunkOptions};
 use crate::disk::trunk::tree::newer_data::{newer, oldest};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
+
+/// So many small bundles of a node are merged with each other.
+const SMALL_BUNDLES: usize = 8;
 
 /// The update density at which a leaf has as much newer data as old data.
 const DENSITY_ONE: u128 = 1 << 16;
@@ -60,8 +65,9 @@ pub fn choose(
     let urgent_merges = urgent_merges.flat_map(|node| sample_first(node).into_iter().chain(merge(node)));
     let urgent = flushes.chain(urgent_maplets).chain(urgent_merges);
     let usual = samples.chain(merges.copied().flat_map(merge)).chain(maplets);
+    let small = nodes.iter().filter_map(|node| small_bundles::merge(node, SMALL_BUNDLES, tree.options()));
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
-    urgent.chain(usual).chain(joins).find(|choice| accepts(choice))
+    urgent.chain(usual).chain(small).chain(joins).find(|choice| accepts(choice))
 }
 
 /// The slots where a maplet replaces many lookups, with the number of these lookups, the largest first.

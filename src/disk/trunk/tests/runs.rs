@@ -1,8 +1,9 @@
 //! Counting runs without grouping branches.
 
-use super::rig::{Random, Rig, small_options};
+use super::rig::{Random, Rig, number_key, small_options};
 use crate::branch::Branch;
 use crate::disk::runs::run::{count, group, runs_begun};
+use crate::disk::trunk::TrunkOptions;
 use crate::format::manifest_edit::BranchMeta;
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
@@ -30,5 +31,22 @@ fn the_runs_of_neighbouring_bundles_are_a_sum() {
                 assert_eq!(sum, expected, "{from}..{to} of {begun:?}");
             }
         }
+    }
+}
+
+/// Regression: a thousand puts by a thousand processes left a file for each. In ascending order of keys these are one
+/// run, which no merge touched; and once one did, it took them over by reference.
+#[test]
+fn many_tiny_files_are_merged_even_if_they_are_one_run() {
+    for scatter in [1, 7919] {
+        let mut rig = Rig::new(TrunkOptions::new(4 << 20));
+        for number in 0..200 {
+            rig.incorporate(vec![(number_key(number * scatter % 1009), Some(vec![1; 100]))]);
+            rig.work();
+        }
+        let branches = rig.tree.branches().len();
+        assert!(branches <= 16, "{branches} files of 200 pairs");
+        assert!(rig.writes_per_entry() < 20.0, "an entry is written {} times", rig.writes_per_entry());
+        rig.check_reads(&mut Random(3), 100);
     }
 }
