@@ -45,7 +45,7 @@ pub use basics::names::{POISON, Role, file_name, parse_file_name};
 pub use log::Log;
 pub use log_task::LogTask;
 pub use poison::read_poison;
-pub use recovery::{Access, LogContents, Recovered, RecoveryInput, recover};
+pub use recovery::{Access, LogContents, Recovered, RecoveryInput, missing_edits, recover};
 pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment, WakeLog};
 pub use writer::LogWriter;
 

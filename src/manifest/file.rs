@@ -50,14 +50,8 @@ pub struct Manifest {
 /// Replays the manifest of a store without opening it for writing or making its bytes durable. For read-only openers,
 /// `verify` and repair.
 pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
-    Ok(read_state_and_end(storage)?.0)
-}
-
-/// The same, with the offset where the last valid edit ends.
-pub fn read_state_and_end(storage: &dyn Storage) -> Result<(ManifestState, u64)> {
     let file = open_file(storage, OpenMode::Read)?;
-    let replayed = read(&*file)?.0;
-    Ok((replayed.state, replayed.end))
+    Ok(read(&*file)?.0.state)
 }
 
 /// The identity in the manifest's header, for when its edits cannot be read. `None` if the header is lost, too.
@@ -131,6 +125,7 @@ impl Manifest {
     }
 
     /// Bytes of the file, up to the end of the last edit.
+    #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.end
     }

@@ -13,7 +13,7 @@ mod tests;
 mod validate;
 mod validate_runs;
 
-pub use file::{Manifest, read_identity, read_state, read_state_and_end, replace};
+pub use file::{Manifest, read_identity, read_state, replace};
 #[cfg(any(test, feature = "testing"))]
 pub use replay::replay;
 pub use state::{ManifestState, RunState};

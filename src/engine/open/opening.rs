@@ -77,7 +77,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     };
     // Nothing is written to an existing store before these checks.
     check_keyspaces(&**storage, manifest.state())?;
-    check_manifest_end(&**storage, manifest.state(), manifest.bytes(), options)?;
+    check_manifest_end(&**storage, manifest.state(), options)?;
     check_branches(&**storage, manifest.state())?;
     component.check(manifest.state())?;
     leveldb_guard::ensure(&**storage);

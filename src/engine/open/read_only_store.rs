@@ -125,10 +125,10 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     }
     let options = &options;
     let budget = Budget::new(options)?;
-    let (state, end): (ManifestState, u64) = manifest::read_state_and_end(&**storage)?;
+    let state: ManifestState = manifest::read_state(&**storage)?;
     check_keyspaces(&**storage, &state)?;
     if access != Access::ReadBesideWriter {
-        check_manifest_end(&**storage, &state, end, options)?;
+        check_manifest_end(&**storage, &state, options)?;
     }
     check_branches(&**storage, &state)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));

@@ -16,7 +16,7 @@ use crate::format::value_file::ValueReference;
 use crate::io::{OpenMode, Storage};
 use crate::log::salvage::{FoundSegment, found_segments};
 use crate::log::{self, Access, Recovered, RecoveryInput};
-use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::manifest::ManifestState;
 use crate::merge::MergeOperator;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::Arc;
@@ -115,14 +115,9 @@ pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> R
 }
 
 /// `docs/recovery.md`, R8: an error if the log knows of more manifest edits than the manifest has. It comes before the
-/// check of the branch files, since a shortened manifest names files that were removed long ago. `end` is the offset
-/// where the last edit ends. Changes nothing. Requires that no writer is open.
-pub(super) fn check_manifest_end(
-    storage: &dyn Storage,
-    state: &ManifestState,
-    end: u64,
-    options: &Options,
-) -> Result<()> {
+/// check of the branch files, since a shortened manifest names files that were removed long ago. Changes nothing.
+/// Requires that no writer is open.
+pub(super) fn check_manifest_end(storage: &dyn Storage, state: &ManifestState, options: &Options) -> Result<()> {
     if options.force_cut {
         return Ok(());
     }
@@ -142,8 +137,7 @@ pub(super) fn check_manifest_end(
     if marked <= state.edits {
         return Ok(());
     }
-    let expected = format!("at least {marked}, which were durable according to the log");
-    Err(Error::corruption(&storage.path_of(MANIFEST_NAME), end, "manifest edits", expected, state.edits))
+    Err(log::missing_edits(storage, marked, state.edits))
 }
 
 /// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when

@@ -1,14 +1,16 @@
-//! Errors about numbers: one that must be there and is missing, or one that is there twice. Only on error paths; the
-//! segments are read again to find the position.
+//! Errors about numbers: one that must be there and is missing, or one that is there twice; also of manifest edits. Only
+//! on error paths; the segments are read again to find the position.
 
 use super::check::{Checked, Chunk};
 use super::chunk::ExtentBuffer;
 use super::rule::{Missing, Why};
 use super::scan::SegmentFile;
 use crate::format::log_record::RecordHeader;
-use crate::io::Storage;
+use crate::io::{OpenMode, Storage};
 use crate::util::{Error, SequenceNumber};
 use std::cmp::Reverse;
+
+const MANIFEST: &str = "MANIFEST";
 
 /// The error for a number that must be there. It is unknown which chunk contained it. The best guess is a chunk with
 /// good records after the position where reading stopped; then an empty chunk between chunks that began before and
@@ -46,10 +48,22 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
                 let (start, name) = (empty.extent.start, &next.name);
                 found.push_str(&format!(", and nothing in the next chunk, at offset {start} of {name}"));
             }
+            if chunk.stopped_in_shadow {
+                found.push_str("; Options::force_cut (--force-cut) opens without what follows");
+            }
             Error::corruption(chunk.stop_path(segment), chunk.position, what, expected, found)
         }
         None => Error::corruption(storage.path(), 0, what, expected, "no segment that can contain it"),
     }
+}
+
+/// The error for a manifest that has only `found` edits, although `marked` were durable according to the log: it was cut
+/// short, or is an older copy.
+#[cold]
+pub fn missing_edits(storage: &dyn Storage, marked: u64, found: u64) -> Error {
+    let length = storage.open(MANIFEST, OpenMode::Read).and_then(|file| file.length()).unwrap_or_default();
+    let expected = format!("at least {marked}, which were durable according to the log");
+    Error::corruption(&storage.path_of(MANIFEST), length, "manifest edits", expected, found)
 }
 
 /// A chunk and its segment.

@@ -31,5 +31,6 @@ mod write_back;
 
 pub use contents::LogContents;
 pub use input::{Access, RecoveryInput};
+pub use missing::missing_edits;
 pub use old_segment::OldSegment;
 pub use recover::{Recovered, recover};

@@ -128,8 +128,7 @@ impl<'a> Recovery<'a> {
         if marked <= found || self.input.access == Access::ReadBesideWriter {
             return Ok(());
         }
-        let expected = format!("at least {marked}, which were durable according to the log");
-        Err(Error::corruption(&self.input.storage.path_of("MANIFEST"), 0, "manifest edits", expected, found))
+        Err(missing::missing_edits(self.input.storage, marked, found))
     }
 
     /// `docs/recovery.md`, D3: every segment that the manifest names existed under this name and with this header.

@@ -1,7 +1,7 @@
 //! Bad input gives a clear error that names file and offset. Nothing panics, and nothing is written.
 
 use crate::support::{Random, tiny};
-use alluvium::{Db, Error, Options, WriteBatch};
+use alluvium::{Db, Depth, Error, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -219,5 +219,36 @@ fn a_newer_format_is_refused() {
             other => panic!("{name}: {:?}", other.map(|pairs| pairs.len())),
         }
         assert_eq!(std::fs::read(directory.path().join("newer").join(name)).unwrap(), newer);
+    }
+}
+
+/// A manifest that was cut short names files that were removed later. Once, `verify` listed these first and the cause
+/// last, and gave its offset as 0.
+#[test]
+fn a_manifest_that_was_cut_short_is_named_first_and_at_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let manifest = path.join("MANIFEST");
+    let db = Db::open(&path, Options::default()).unwrap();
+    for round in 0..3 {
+        (0..1000).for_each(|key| db.put(format!("key{key}"), format!("{round}")).unwrap());
+        db.flush().unwrap();
+    }
+    let shorter = std::fs::read(&manifest).unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    assert!(std::fs::read(&manifest).unwrap().starts_with(&shorter), "the manifest was rotated");
+    std::fs::write(&manifest, &shorter).unwrap();
+    let found = Db::verify_closed(&path, Depth::Quick, &mut |_| ()).unwrap();
+    assert!(found.damage.len() > 1, "no file was removed: {:?}", found.damage);
+    let opening = Db::open(&path, Options::default()).unwrap_err();
+    for error in [&found.damage[0], &opening] {
+        match error {
+            Error::Corruption { path, offset, what, .. } => {
+                assert_eq!((path, *offset), (&manifest, shorter.len() as u64), "{error}");
+                assert!(what.contains("manifest edits"), "{error}");
+            }
+            other => panic!("{other}"),
+        }
     }
 }

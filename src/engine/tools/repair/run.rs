@@ -16,8 +16,8 @@ use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::engine::types::verification::CheckProgress;
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
-use crate::log::POISON;
 use crate::log::salvage::{FoundSegment, found_segments};
+use crate::log::{POISON, missing_edits};
 use crate::manifest::{self, MANIFEST_NAME, ManifestState};
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
@@ -96,8 +96,7 @@ fn usable_manifest(
     let own = segments.iter().filter(|segment| segment.number >= state.log_files_from);
     let marked = own.filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
     if marked > state.edits {
-        let expected = format!("at least {marked}, which are durable according to the log");
-        return Err(Error::corruption(&path, 0, "manifest edits", expected, state.edits));
+        return Err(missing_edits(storage, marked, state.edits));
     }
     Ok(state)
 }

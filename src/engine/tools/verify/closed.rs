@@ -60,13 +60,14 @@ pub(crate) fn verify_closed(
     }
     let readers = Readers::new(storage, database, directory.next_file);
     findings.add_total(segments.iter().map(|segment| segment.bytes).sum());
+    let log = LogCheck { storage: &**storage, readers: &readers, state: state.as_ref(), segments: &segments };
+    log.check_manifest(&mut findings);
     let mut values = BTreeSet::new();
     match &state {
         Some(state) => check_named(&**storage, &readers, state, &mut values, &mut findings)?,
         None => check_without_manifest(&readers, &directory, &mut findings)?,
     }
-    LogCheck { storage: &**storage, readers: &readers, state: state.as_ref(), segments: &segments }
-        .run(&mut values, &mut findings)?;
+    log.run(&mut values, &mut findings)?;
     // If something is damaged, the reference to a value may be what is lost.
     if findings.is_deep() && state.is_some() && findings.found.is_valid() {
         let files = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));
