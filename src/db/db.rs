@@ -519,7 +519,7 @@ impl Db {
     /// `InvalidArgument` for a limit of 0; use `pause_background` to stop merges.
     pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
         check_write_limit(limit)?;
-        self.engine.background.throttle.rate_limit.set(limit);
+        self.engine.background.throttle.write_limits.own().set(limit);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::background::Background;
 use crate::disk::{FromMemory, Outcome};
 use crate::engine::directory::locks;
 use crate::engine::read::item_invalidation;
-use crate::engine::scheduler::rate_limit::Class;
+use crate::engine::resources::rate_limit::Class;
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::state::generation::Generation;
 use crate::engine::tree_publisher::Incorporated;

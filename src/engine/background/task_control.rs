@@ -3,7 +3,8 @@
 
 use crate::disk::Progress;
 use crate::engine::pool;
-use crate::engine::scheduler::rate_limit::{Class, RateLimit};
+use crate::engine::resources::rate_limit::Class;
+use crate::engine::resources::write_limits::WriteLimits;
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::write::backpressure::BackgroundSpeed;
@@ -17,7 +18,7 @@ const MEASURABLE: Duration = Duration::from_millis(50);
 /// See the module.
 pub(crate) struct TaskControl<'a> {
     pub(super) scheduler: &'a Scheduler,
-    pub(super) rate_limit: &'a RateLimit,
+    pub(super) write_limits: &'a WriteLimits,
     pub(super) speed: &'a BackgroundSpeed,
     pub(super) task: &'a RunningTask,
     pub(super) class: Class,
@@ -57,17 +58,18 @@ impl Progress for TaskControl<'_> {
         let clock = &self.scheduler.clock;
         let mut now = clock.now();
         self.record_speed(now);
-        let end = self.rate_limit.charge(written, self.class, now);
+        let waits = self.write_limits.charge(written, self.class, now);
         loop {
             self.wait_while_paused();
             if self.is_cancelled() {
                 return false;
             }
-            if !self.rate_limit.must_wait(end, now) {
+            let left = self.write_limits.left(waits, now);
+            if left.is_zero() {
                 return true;
             }
             // Other stores need not wait for this one's limit.
-            pool::while_waiting(|| clock.sleep(end.saturating_sub(now).min(BETWEEN_CHECKS)));
+            pool::while_waiting(|| clock.sleep(left.min(BETWEEN_CHECKS)));
             now = clock.now();
         }
     }

@@ -11,7 +11,7 @@ use super::task_control::TaskControl;
 use crate::disk::{FailureCause, Job, Load};
 use crate::engine::memory::version_cleanup;
 use crate::engine::pool::Next;
-use crate::engine::scheduler::rate_limit::Class;
+use crate::engine::resources::rate_limit::Class;
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::task::{Task, TaskKind, WorkerRole};
 use crate::engine::scheduler::{RunNext, SchedulerState};
@@ -150,7 +150,7 @@ impl Background {
     pub(super) fn control<'a>(&'a self, task: &'a RunningTask, class: Class) -> TaskControl<'a> {
         TaskControl {
             scheduler: &self.scheduler,
-            rate_limit: &self.throttle.rate_limit,
+            write_limits: &self.throttle.write_limits,
             speed: &self.throttle.speed,
             task,
             class,

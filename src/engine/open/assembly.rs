@@ -8,6 +8,8 @@ use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
+use crate::engine::resources::resources::Resources;
+use crate::engine::resources::write_limits::WriteLimits;
 use crate::engine::scheduler::RunNext;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
@@ -51,7 +53,9 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
     let generations = Generations::new(&shared, Arc::clone(&arbiter.memtables), &arbiter.memory, incorporated);
     let publisher = TreePublisher::new(&shared, edits, &log, &numbers);
     let space = Space::new(&shared, &log.log, &generations);
-    let throttle = Throttle::new(&shared, &generations, &log, &threads, options.background_write_limit);
+    let write_limits =
+        WriteLimits::new(options.background_write_limit, options.resources.as_ref().map(Resources::shared_write_limit));
+    let throttle = Throttle::new(&shared, &generations, &log, &threads, write_limits);
     let write = WritePath::new(
         &shared,
         WritePathComponents {

@@ -23,7 +23,7 @@ impl Engine {
         }
         let background = &self.background;
         // What must still be incorporated must not be throttled.
-        background.throttle.rate_limit.set(None);
+        background.throttle.write_limits.lift();
         self.merge_if_small();
         // After that, because a transaction that commits may wait for memory.
         self.write.end_commits();

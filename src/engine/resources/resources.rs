@@ -1,6 +1,7 @@
-//! `Resources`: memory and threads that several stores share. Any thread.
+//! `Resources`: memory, threads and a write limit that several stores share. Any thread.
 
 use super::default_budget::default_budget;
+use super::rate_limit::RateLimit;
 use super::shared_memory::{MemorySizes, SharedMemory};
 use crate::engine::pool::WorkerPool;
 use crate::util::fork::ForkCount;
@@ -18,7 +19,7 @@ pub(crate) const THREADS_MAX: usize = 64;
 /// How often a changed limit of the machine or the container is noticed.
 const LIMIT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Memory and threads that several stores share: a budget for all of them instead of one for each. Memory is taken as
+/// Memory, threads and a write limit that several stores share: a budget for all of them instead of one for each. Memory is taken as
 /// data is touched, goes to the store that uses it, and is given back some seconds after a store became idle.
 ///
 /// A clone is another handle of the same resources. They are freed with the last handle and the last store.
@@ -50,6 +51,7 @@ pub(super) struct Inner {
     /// Whether the memory follows what the process may use.
     follows_machine: bool,
     threads: Option<usize>,
+    write_limit: Arc<RateLimit>,
     process: ForkCount,
     shared: OnceLock<Arc<SharedMemory>>,
     pool: OnceLock<Arc<WorkerPool>>,
@@ -62,6 +64,7 @@ pub(super) struct Inner {
 pub struct ResourcesBuilder {
     memory: Option<u64>,
     threads: Option<usize>,
+    write_limit: Option<u64>,
 }
 
 impl ResourcesBuilder {
@@ -75,6 +78,13 @@ impl ResourcesBuilder {
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
+    }
+
+    /// The limit for the background writes of all stores together, in bytes a second, beside the limits of the stores
+    /// themselves (`Options::background_write_limit`). `Resources::set_write_limit` changes it.
+    #[must_use]
+    pub fn write_limit(self, bytes_per_second: u64) -> Self {
+        Self { write_limit: Some(bytes_per_second), ..self }
     }
 
     /// The resources. They take no memory before a store uses them.
@@ -92,7 +102,9 @@ impl ResourcesBuilder {
                 "the resources have {threads} threads; at least 1 is needed, and at most {THREADS_MAX} are allowed"
             )));
         }
-        Ok(Resources::new(self.memory, self.threads))
+        let resources = Resources::new(self.memory, self.threads);
+        resources.set_write_limit(self.write_limit)?;
+        Ok(resources)
     }
 }
 
@@ -113,6 +125,7 @@ impl Resources {
             memory: bytes.into(),
             follows_machine: memory.is_none(),
             threads,
+            write_limit: Arc::new(RateLimit::new(None)),
             process: ForkCount::current(),
             shared: OnceLock::new(),
             pool: OnceLock::new(),
@@ -129,6 +142,38 @@ impl Resources {
     /// The threads that merge in the background; `None` if they are derived from the number of cores.
     pub fn threads(&self) -> Option<usize> {
         self.inner.threads
+    }
+
+    /// The limit for the background writes of all stores together, in bytes a second.
+    pub fn write_limit(&self) -> Option<u64> {
+        self.inner.write_limit.get()
+    }
+
+    /// Changes the limit for the background writes of all stores together. Running background work follows the new
+    /// limit at once. `None` removes the limit.
+    ///
+    /// ```
+    /// let resources = alluvium::Resources::builder().write_limit(20 << 20).build()?;
+    /// resources.set_write_limit(Some(50 << 20))?;
+    /// assert_eq!(resources.write_limit(), Some(50 << 20));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit of 0.
+    pub fn set_write_limit(&self, bytes_per_second: Option<u64>) -> Result<()> {
+        if bytes_per_second == Some(0) {
+            return Err(Error::InvalidArgument(
+                "the write limit of resources is 0 bytes a second; at least 1 is needed, None means no limit".into(),
+            ));
+        }
+        self.inner.write_limit.set(bytes_per_second);
+        Ok(())
+    }
+
+    /// The write limit, for the stores.
+    pub(crate) fn shared_write_limit(&self) -> Arc<RateLimit> {
+        Arc::clone(&self.inner.write_limit)
     }
 
     /// The threads of all stores together, if a number is named.
@@ -169,6 +214,7 @@ impl std::fmt::Debug for Resources {
         f.debug_struct("Resources")
             .field("memory", &self.memory())
             .field("threads", &self.threads())
+            .field("write_limit", &self.write_limit())
             .finish_non_exhaustive()
     }
 }

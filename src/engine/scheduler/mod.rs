@@ -5,7 +5,6 @@ pub(crate) mod compaction_request;
 pub(crate) mod driver;
 pub(crate) mod open_request;
 pub(crate) mod pause;
-pub(crate) mod rate_limit;
 pub(crate) mod running_tasks;
 #[allow(clippy::module_inception)]
 pub(crate) mod scheduler;

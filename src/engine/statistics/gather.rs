@@ -61,7 +61,7 @@ impl Statistics {
             conflicts: self.write.counters.conflicts.load(Ordering::Relaxed),
             retried_updates: self.write.counters.retries.load(Ordering::Relaxed),
             running: self.scheduler.running.describe(self.scheduler.clock.now()),
-            background_write_limit: self.throttle.rate_limit.get(),
+            background_write_limit: self.throttle.write_limits.own().get(),
             background_paused: self.scheduler.is_paused(),
             ballast_bytes: self.space.ballast.bytes(),
             disk_full: self.health.is_full(),

@@ -64,7 +64,7 @@ pub struct Options {
     /// Limit for the background writes of incorporations and merges, in bytes per second. Work that writers wait for
     /// goes first. The log does not count. Writers are slowed smoothly to what the limit allows: each byte that is put
     /// costs `Stats::write_amplification` bytes of background writes. `None`: no limit.
-    /// `Db::set_background_write_limit` changes it.
+    /// `Db::set_background_write_limit` changes it. `Resources` can limit several stores together.
     pub background_write_limit: Option<u64>,
     /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at
     /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of the budget. `None` takes a

@@ -7,7 +7,7 @@ use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::scheduler::rate_limit::RateLimit;
+use crate::engine::resources::write_limits::WriteLimits;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use crate::io::Clock;
@@ -19,7 +19,7 @@ use crate::util::sync::Arc;
 /// See the module.
 pub(crate) struct Throttle {
     pub(crate) speed: BackgroundSpeed,
-    pub(crate) rate_limit: RateLimit,
+    pub(crate) write_limits: WriteLimits,
     read: Arc<ReadPath>,
     generations: Arc<Generations>,
     disk: Arc<Component>,
@@ -36,11 +36,11 @@ impl Throttle {
         generations: &Arc<Generations>,
         log: &DurableLog,
         threads: &Arc<WriterThreads>,
-        write_limit: Option<u64>,
+        write_limits: WriteLimits,
     ) -> Arc<Self> {
         Arc::new(Self {
             speed: BackgroundSpeed::default(),
-            rate_limit: RateLimit::new(write_limit),
+            write_limits,
             read: Arc::clone(&shared.read),
             generations: Arc::clone(generations),
             disk: Arc::clone(&shared.disk),
@@ -68,7 +68,7 @@ impl Throttle {
 
     /// The current rate at which writes are delayed.
     fn delay_rate(&self) -> DelayRate {
-        self.speed.delay_rate(self.fullness(), self.rate_limit.get(), || {
+        self.speed.delay_rate(self.fullness(), self.write_limits.lowest(), || {
             let written = self.disk.written();
             WorkDone {
                 user: self.user_bytes_through(self.generations.incorporated()),

@@ -1,8 +1,10 @@
 //! Memory that stores share, as the system counts it. The parts that need figures of their own process run in children.
 
 use crate::support::{child, skip};
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, ReadOnlyDb, Resources, WriteBatch};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "ALLUVIUM_RESOURCES_DIRECTORY";
@@ -189,4 +191,43 @@ fn invalid_resources_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let error = Db::open(directory.path(), both).unwrap_err();
     assert!(error.to_string().contains("both resources and memory_budget"), "{error}");
+}
+
+/// Two stores with one limit write no more than it together, and follow a change at once.
+#[test]
+fn stores_share_a_write_limit() {
+    const LIMIT: u64 = 2 << 20;
+    let resources = Resources::builder().memory(4 << 20).write_limit(LIMIT).build().unwrap();
+    let open = |seed| {
+        let options = Options { resources: Some(resources.clone()), ..Options::default() };
+        Db::open_with(Arc::new(SimulatedStorage::new(seed)), options).unwrap()
+    };
+    let stores = [open(1), open(2)];
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for db in &stores {
+            scope.spawn(|| {
+                (0..20_000u64).for_each(|key| db.put((key * 7919 % 20_011).to_be_bytes(), [7; 100]).unwrap())
+            });
+        }
+    });
+    let written: u64 =
+        stores.iter().map(|db| db.stats()).map(|stats| stats.incorporated_bytes + stats.compacted_bytes).sum();
+    // On a slow machine they write less.
+    let rate = written as f64 / started.elapsed().as_secs_f64();
+    println!("{written} bytes, {rate:.0} a second");
+    assert!(written > LIMIT / 2, "nothing was limited");
+    assert!(rate < 1.2 * LIMIT as f64, "{rate:.0} bytes a second, the limit is {LIMIT}");
+    // With 1 byte a second nothing would end.
+    resources.set_write_limit(Some(1)).unwrap();
+    stores[0].put("key", "value").unwrap();
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| stores[0].compact().unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!flush.is_finished(), "a compaction of two megabytes takes more than a month");
+        resources.set_write_limit(None).unwrap();
+    });
+    for error in [Resources::builder().write_limit(0).build().map(drop), resources.set_write_limit(Some(0))] {
+        assert!(error.unwrap_err().to_string().contains("write limit of resources is 0"));
+    }
 }

@@ -1,4 +1,4 @@
-//! The limit on the bytes a second that background work writes (`Options::background_write_limit`). Any thread.
+//! A limit on the bytes a second that background work writes. `write_limits.rs` has those of a store. Any thread.
 //!
 //! A task is charged after each piece that it has written, and then waits until the rate has made up for it. At most
 //! `BURST` of unused time counts, so the disk sees an even stream of writes.
@@ -36,6 +36,15 @@ struct Due {
     memory: Duration,
     /// For all tasks.
     all: Duration,
+    /// How often the limit has changed.
+    changes: u64,
+}
+
+/// What a task must wait for. It need not once the limit has changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    end: Duration,
+    changes: u64,
 }
 
 impl RateLimit {
@@ -56,31 +65,31 @@ impl RateLimit {
     pub(crate) fn set(&self, limit: Option<u64>) {
         let mut due = self.due.lock();
         self.bytes_per_second.store(limit.unwrap_or(0), Ordering::Relaxed);
-        *due = Due::default();
+        *due = Due { changes: due.changes + 1, ..Due::default() };
     }
 
-    /// Charges for bytes that a task has written by `now`. Returns the time until which it must wait.
-    pub(crate) fn charge(&self, bytes: u64, class: Class, now: Duration) -> Duration {
-        if self.get().is_none() {
-            return now;
-        }
+    /// Charges for bytes that a task has written by `now`. Returns what it must wait for.
+    pub(crate) fn charge(&self, bytes: u64, class: Class, now: Duration) -> Option<Wait> {
+        self.get()?;
         let mut due = self.due.lock();
-        let Some(limit) = self.get() else { return now };
+        let limit = self.get()?;
         let cost = Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(limit)) as u64);
         let add = |due: Duration| due.max(now.saturating_sub(BURST)).saturating_add(cost);
         due.all = add(due.all);
         if class == Class::Memory {
             due.memory = add(due.memory);
         }
-        match class {
+        let end = match class {
             Class::Memory => due.memory,
             Class::Merge => due.all,
-        }
+        };
+        Some(Wait { end, changes: due.changes })
     }
 
-    /// Whether a task for which `charge` returned `end` must still wait.
-    pub(crate) fn must_wait(&self, end: Duration, now: Duration) -> bool {
-        now < end && self.get().is_some()
+    /// How long a task must still wait; zero if it need not.
+    pub(crate) fn left(&self, wait: Option<Wait>, now: Duration) -> Duration {
+        let is_current = |wait: &Wait| now < wait.end && wait.changes == self.due.lock().changes;
+        wait.filter(is_current).map_or(Duration::ZERO, |wait| wait.end.saturating_sub(now))
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
         let mut bytes = 0;
         while now < end {
             bytes += 16 << 10;
-            now = limit.charge(16 << 10, class, now).max(now);
+            now += limit.left(limit.charge(16 << 10, class, now), now);
         }
         bytes
     }
@@ -116,22 +125,23 @@ mod tests {
         let mut waits = Duration::ZERO;
         for step in 0..64u32 {
             let now = SECOND + SECOND * step / 64;
-            waits += limit.charge(8 << 10, Class::Memory, now).saturating_sub(now);
+            waits += limit.left(limit.charge(8 << 10, Class::Memory, now), now);
             limit.charge(64 << 10, Class::Merge, now);
         }
         assert_eq!(waits, Duration::ZERO, "incorporation waits for merges");
-        let merged = limit.charge(0, Class::Merge, SECOND * 2);
-        assert!(merged > SECOND * 5, "merges do not wait for what incorporation wrote: {merged:?}");
+        let merged = limit.left(limit.charge(0, Class::Merge, SECOND * 2), SECOND * 2);
+        assert!(merged > SECOND * 3, "merges do not wait for what incorporation wrote: {merged:?}");
     }
 
     #[test]
     fn changing_the_limit_ends_the_waits() {
-        let limit = RateLimit::new(Some(1));
-        let end = limit.charge(1000, Class::Merge, Duration::ZERO);
-        assert!(limit.must_wait(end, SECOND));
-        limit.set(None);
-        assert!(!limit.must_wait(end, SECOND) && limit.get().is_none());
-        limit.set(Some(1 << 20));
-        assert!(limit.charge(1024, Class::Merge, SECOND) < SECOND + BURST);
+        for other in [None, Some(1 << 20)] {
+            let limit = RateLimit::new(Some(1));
+            let wait = limit.charge(1000, Class::Merge, Duration::ZERO);
+            assert_eq!(limit.left(wait, SECOND), SECOND * 999);
+            limit.set(other);
+            assert_eq!((limit.left(wait, SECOND), limit.get()), (Duration::ZERO, other));
+            assert!(limit.left(limit.charge(1024, Class::Merge, SECOND), SECOND) < BURST);
+        }
     }
 }
