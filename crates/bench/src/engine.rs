@@ -60,6 +60,17 @@ pub enum Component {
     Tiered,
 }
 
+impl Component {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trunk => "trunk",
+            Self::Leveled => "leveled",
+            Self::Tiered => "tiered",
+        }
+    }
+}
+
 /// Stores side by side, each with a range of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitions {

@@ -39,7 +39,8 @@ use std::path::Path;
 pub const OURS: &str = "alluvium";
 
 /// Configurations for special questions, and an engine whose sizes must all be set.
-const WITHOUT_DEFAULTS: [&str; 3] = ["alluvium-striped", "splinterdb", "lmdb-durable"];
+const WITHOUT_DEFAULTS: [&str; 5] =
+    ["alluvium-leveled", "alluvium-tiered", "alluvium-striped", "splinterdb", "lmdb-durable"];
 
 /// An engine of the comparison.
 pub struct Kind {
@@ -76,7 +77,7 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order of tables and plots.
-pub static KINDS: [Kind; 10] = [
+pub static KINDS: [Kind; 12] = [
     Kind {
         name: OURS,
         feature: None,
@@ -86,6 +87,26 @@ pub static KINDS: [Kind; 10] = [
         syncs: true,
         missing: || None,
         by_name: false,
+    },
+    Kind {
+        name: "alluvium-leveled",
+        feature: None,
+        open: Some(ours::open_leveled),
+        open_default: None,
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: true,
+    },
+    Kind {
+        name: "alluvium-tiered",
+        feature: None,
+        open: Some(ours::open_tiered),
+        open_default: None,
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: true,
     },
     Kind {
         name: "alluvium-striped",

@@ -1,32 +1,43 @@
 //! Alluvium, with all its memory in its one budget.
 
 use super::setup::{Defaults, Opened, STRIPED, Setup, mib, setting};
-use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
+use alluvium_bench::engine::{Component, Engine, EngineOptions, Factory, Result};
 use alluvium_bench::{Alluvium, AlluviumStriped};
 use std::path::Path;
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
-    open_by(&Alluvium, "its own", setup)
+    open_by(&Alluvium, Component::Trunk, "its own", setup)
+}
+
+/// Opens it with levels of one run each instead of a trunk.
+pub fn open_leveled(setup: &Setup) -> Result<Opened> {
+    open_by(&Alluvium, Component::Leveled, "its own", setup)
+}
+
+/// Opens it with levels of several runs instead of a trunk.
+pub fn open_tiered(setup: &Setup) -> Result<Opened> {
+    open_by(&Alluvium, Component::Tiered, "its own", setup)
 }
 
 /// Opens it with read-modify-writes under locks, around its gets and puts.
 pub fn open_striped(setup: &Setup) -> Result<Opened> {
-    open_by(&AlluviumStriped, STRIPED, setup)
+    open_by(&AlluviumStriped, Component::Trunk, STRIPED, setup)
 }
 
-fn open_by(factory: &dyn Factory, modifies: &str, setup: &Setup) -> Result<Opened> {
+fn open_by(factory: &dyn Factory, component: Component, modifies: &str, setup: &Setup) -> Result<Opened> {
     let options = EngineOptions {
         memory: Some(setup.budget_bytes()),
         write_buffer: setup.write_buffer,
         sync: setup.sync,
+        component: Some(component),
         ..EngineOptions::default()
     };
     let engine: Box<dyn Engine> = factory.open(&setup.directory, &options)?;
     let interval = alluvium::Options::default().sync_interval;
     let settings = vec![
         mib("budget for everything", setup.budget_bytes()),
-        setting("component", "trunk"),
+        setting("component", component.name()),
         setting("background threads", "its default, from the number of cores"),
         setting("filter", "quotient"),
         setting("compression", "none"),

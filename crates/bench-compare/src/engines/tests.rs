@@ -200,7 +200,11 @@ fn names_pick_engines() {
     assert_eq!(striped.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["alluvium-striped"]);
     assert!(select(&[], false).unwrap().taken.iter().all(|kind| kind.name != "alluvium-striped"));
     let error = select(&["oracle".to_owned()], false).unwrap_err();
-    assert!(error.contains("oracle") && error.contains("known: alluvium, alluvium-striped, rocksdb"), "{error}");
+    assert!(
+        error.contains("oracle")
+            && error.contains("known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-striped, rocksdb"),
+        "{error}"
+    );
 }
 
 #[test]
