@@ -9,8 +9,9 @@
 //!    level is newer than everything in deeper levels. So a get may stop at its first hit.
 //! 2. The part files of a run have disjoint key ranges. All versions of a key in a run are in one part file.
 //! 3. With one run per level (leveled), each level below level 0 has at most one run. Merges take part files of a level
-//!    and the part files of the next one that they overlap. With more (tiered), merges take whole runs and add one run
-//!    to the next level.
+//!    and the part files of the next one that they overlap. Level 0 is merged into the base level, which is never below
+//!    a level that has data (`state/targets.rs`). With more runs (tiered), merges take whole runs and add one run to the
+//!    next level.
 //! 4. A branch file is in the manifest if and only if it is in one run of the newest version.
 
 mod apply;

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 const FILE_PART: u64 = 4;
 /// By default it is at least this: a file has at least a page each of data, index, filter, properties and footer.
 const FILE_BYTES_USUAL_MIN: u64 = 256 << 10;
-/// By default a full level 1 has at least this many files.
+/// By default the level below level 0 has at least this many files when it is full.
 const BASE_FILES_MIN: u64 = 4;
 /// The smallest target that can be chosen.
 const FILE_BYTES_MIN: u64 = 4096;
@@ -42,15 +42,17 @@ pub struct LevelsOptions {
     /// full level become one run of the next level, so that writes are rewritten once for each level, and reads meet
     /// more runs. From 1 to 1000.
     pub runs_per_level: u32,
-    /// The runs of level 0, one for each incorporated Memtable, from which they are merged into level 1. From 1 to 1000.
+    /// The runs of level 0, one for each incorporated Memtable, from which they are merged into a deeper level. From 1 to
+    /// 1000.
     pub level0_runs: u32,
     /// In a tiered store: the percentage of the runs of a full level that one merge takes, the oldest ones. From 1 to
     /// 100.
     pub merge_percent: u32,
     /// About the size of a branch file. At least 4096. `None`: a quarter of the largest Memtable, at least 256 KiB.
     pub file_bytes: Option<u64>,
-    /// In a leveled store: the bytes of a full level 1. `None`: `size_ratio` times the largest Memtable, at
-    /// least four files.
+    /// In a leveled store: about the bytes of the level that level 0 is merged into. Levels follow the data: the deepest
+    /// one has nearly everything, each level above `size_ratio` times less, down to the one that is nearest to this size.
+    /// `None`: `size_ratio` times the largest Memtable, at least four files.
     pub base_level_bytes: Option<u64>,
 }
 
@@ -138,12 +140,6 @@ impl LevelsTuning {
     /// The bytes from which on a file ends at a bound of a file of the next level, and is reused.
     pub fn small_file_bytes(&self) -> u64 {
         (self.shape.file_bytes / SMALL_FILE_PART).max(FILE_BYTES_MIN)
-    }
-
-    /// In a leveled store: the bytes of a full level. Level 0 is full by bytes when it has as many as a full level 1.
-    pub fn level_bytes(&self, level: usize) -> u64 {
-        let grown = |bytes: u64, _| bytes.saturating_mul(self.shape.size_ratio.into());
-        (1..level).fold(self.shape.base_bytes, grown)
     }
 
     /// In a tiered store, and for level 0: the runs of a full level.

@@ -33,7 +33,7 @@ pub struct Pass<'a> {
 impl Pass<'_> {
     /// Writes the data from memory as a run of level 0. `None` if `progress` ended it.
     pub fn incorporate(&self, version: &LevelsVersion, source: FromMemory<'_>) -> Result<Option<NewParts>> {
-        let cuts = if self.tuning.is_leveled() { bounds(version, 1, 1) } else { Vec::new() };
+        let cuts = if self.tuning.is_leveled() { bounds(version, version.targets().base(), 1) } else { Vec::new() };
         let mut output = self.output(&cuts);
         let bottom = source.is_oldest && version.levels().is_empty();
         source.entries.seek_first()?;

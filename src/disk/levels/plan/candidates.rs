@@ -3,6 +3,7 @@
 use super::compaction::{Compaction, Input, Output};
 use crate::branch::Branch;
 use crate::disk::levels::state::key_range::KeyRange;
+use crate::disk::levels::state::targets::LEVELED_LEVELS;
 use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
@@ -35,7 +36,8 @@ fn overlap(version: &LevelsVersion, level: usize, part: &Branch) -> u128 {
     (u128::from(bytes) << 16) / u128::from(part.meta().bytes.max(1))
 }
 
-/// In a leveled store: the compaction that takes a part to the next level. Of level 0, everything that its group has.
+/// In a leveled store: the compaction that takes a part to the next level; `None` from the deepest one. Of level 0,
+/// everything that its group has.
 pub fn of_part(version: &LevelsVersion, level: usize, part: &Arc<Branch>) -> Option<Compaction> {
     if level == 0 {
         let groups = groups(&version.levels()[0]);
@@ -44,6 +46,9 @@ pub fn of_part(version: &LevelsVersion, level: usize, part: &Arc<Branch>) -> Opt
     }
     let holds = |run: &&LevelRun| run.run.parts().iter().any(|other| Arc::ptr_eq(other, part));
     let run = version.levels()[level].runs.iter().find(holds)?;
+    if level + 1 >= LEVELED_LEVELS {
+        return None;
+    }
     let input = Input::of(level, run, std::slice::from_ref(part));
     down(version, vec![input], level + 1)
 }
@@ -95,16 +100,17 @@ pub fn groups(level: &Level) -> Vec<KeyRange> {
     groups.into_iter().map(|(range, ..)| range).collect()
 }
 
-/// The compaction of a group of level 0 into level 1.
+/// The compaction of a group of level 0 into the base level.
 pub fn of_group(version: &LevelsVersion, group: &KeyRange) -> Option<Compaction> {
     let inputs = version.levels()[0].runs.iter().map(|run| Input::of(0, run, run.parts_in(group))).collect();
-    down(version, inputs, 1)
+    down(version, inputs, version.targets().base())
 }
 
-/// In a leveled store: the compactions of single files of the oldest run of level 0 into level 1.
+/// In a leveled store: the compactions of single files of the oldest run of level 0 into the base level.
 pub fn of_oldest_run(version: &LevelsVersion) -> Vec<Compaction> {
     let Some(run) = version.levels().first().and_then(|level| level.runs.last()) else { return Vec::new() };
-    let one = |part| down(version, vec![Input::of(0, run, std::slice::from_ref(part))], 1);
+    let base = version.targets().base();
+    let one = |part| down(version, vec![Input::of(0, run, std::slice::from_ref(part))], base);
     run.run.parts().iter().filter_map(one).collect()
 }
 

@@ -11,7 +11,7 @@ pub fn score(version: &LevelsVersion, level: usize) -> u128 {
     let (tuning, found) = (version.tuning(), &version.levels()[level]);
     let share = |part: u64, full: u64| u128::from(part) * FULL / u128::from(full.max(1));
     let by_runs = || share(found.runs.len() as u64, tuning.level_runs(level) as u64);
-    let by_bytes = || share(found.load().bytes, tuning.level_bytes(level));
+    let by_bytes = || share(found.load().bytes, version.targets().bytes(level));
     match (tuning.is_leveled(), level) {
         (true, 0) => by_runs().max(by_bytes()),
         (true, _) => by_bytes(),

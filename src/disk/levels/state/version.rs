@@ -5,6 +5,7 @@
 //! 2. No run is empty, and the deepest level has a run.
 
 use super::key_range::KeyRange;
+use super::targets::Targets;
 use crate::branch::Branch;
 use crate::disk::levels::options::LevelsTuning;
 use crate::disk::runs::load::Load;
@@ -68,6 +69,7 @@ impl Level {
 pub struct LevelsVersion {
     levels: Vec<Level>,
     tuning: Arc<LevelsTuning>,
+    targets: Targets,
     load: Load,
     debt: u64,
     has_range_tombstones: bool,
@@ -79,10 +81,11 @@ impl LevelsVersion {
         while levels.pop_if(|level| level.runs.is_empty()).is_some() {}
         let mut load = Load::default();
         levels.iter().for_each(|level| load += level.load());
-        let debt = levels.iter().enumerate().map(|(at, level)| debt_of(at, level, &tuning)).sum();
+        let targets = Targets::new(&levels, &tuning);
+        let debt = levels.iter().enumerate().map(|(at, level)| debt_of(at, level, &tuning, &targets)).sum();
         let has_range_tombstones =
             levels.iter().flat_map(|level| &level.runs).any(|run| run.run.has_range_tombstones());
-        Arc::new(Self { levels, tuning, load, debt, has_range_tombstones })
+        Arc::new(Self { levels, tuning, targets, load, debt, has_range_tombstones })
     }
 
     /// Level 0 first. The last one is the deepest that has data.
@@ -93,6 +96,11 @@ impl LevelsVersion {
     /// The tuning.
     pub fn tuning(&self) -> &Arc<LevelsTuning> {
         &self.tuning
+    }
+
+    /// In a leveled store: how large its levels may be, and which one level 0 is merged into.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
     }
 
     /// All runs, newest first, with their levels.
@@ -150,14 +158,14 @@ impl LevelsVersion {
 
 /// A full level 0 owes all its bytes, because its runs are merged together. A deeper level owes what it has too much:
 /// in a tiered store the oldest of the runs past a full level, in a leveled one bytes.
-fn debt_of(at: usize, level: &Level, tuning: &LevelsTuning) -> u64 {
+fn debt_of(at: usize, level: &Level, tuning: &LevelsTuning, targets: &Targets) -> u64 {
     if at > 0 && tuning.is_leveled() {
-        return level.load().bytes.saturating_sub(tuning.level_bytes(at));
+        return level.load().bytes.saturating_sub(targets.bytes(at));
     }
     let full = tuning.level_runs(at);
     if at == 0 {
         let bytes = level.load().bytes;
-        let is_full = level.runs.len() >= full || (tuning.is_leveled() && bytes > tuning.level_bytes(0));
+        let is_full = level.runs.len() >= full || (tuning.is_leveled() && bytes > targets.bytes(0));
         return if is_full { bytes } else { 0 };
     }
     level.runs.iter().rev().take(level.runs.len().saturating_sub(full)).map(|run| run.load.bytes).sum()
