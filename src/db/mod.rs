@@ -23,7 +23,7 @@ pub use crate::engine::types::batch::WriteBatch;
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::options::{
-    DiskComponent, Durability, LevelsOptions, MemoryComponent, Options, WriteOptions,
+    DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,
 };
 pub use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 pub use crate::engine::types::stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, LiveStats, Stats};

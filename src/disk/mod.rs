@@ -23,7 +23,7 @@ mod version;
 pub use component::{Component, ComponentOptions, FailureCause};
 pub use job::{Job, Outcome};
 pub use kind::DiskComponent;
-pub use levels::LevelsOptions;
+pub use levels::{LevelFilters, LevelsOptions};
 pub use runs::figures::LevelFigures;
 pub use runs::from_memory::FromMemory;
 pub use runs::jobs::job_scope::{JobKind, JobScope};

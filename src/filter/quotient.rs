@@ -13,12 +13,13 @@
 //! 3. The last `SPARE_SLOTS` slots of a page have no quotient. A page never wraps around and never spills into the
 //!    next.
 //!
-//! Cost: at most 2 bytes a key in filters of many pages. False positives: at most load × 2^-r, 0.16 %, as long as the
-//! filter has so few keys that 32-bit fingerprints rarely collide (n / 2^32: 0.05 % at two million).
+//! Cost with the usual r = 9 bits of a remainder: at most 2 bytes a key in filters of many pages. False positives: at most
+//! load × 2^-r, 0.16 %, as long as the filter has so few keys that 32-bit fingerprints rarely collide (n / 2^32: 0.05 % at
+//! two million). One bit more costs 0.16 bytes a key and halves them.
 
-use crate::format::filter_page::{FilterPage, FilterPageWriter, Slot, slot_offset, slots_max};
+use crate::format::filter_page::{FilterPage, FilterPageWriter, REMAINDER_BITS_MAX, Slot, slot_offset, slots_max};
 
-/// Bits of a remainder. With three bits of metadata a slot is a byte and a half.
+/// The usual bits of a remainder. With three bits of metadata a slot is a byte and a half.
 pub const REMAINDER_BITS: u32 = 9;
 /// Percentage of quotients that have a remainder in a page with the planned number of keys.
 const LOAD_PERCENT: u32 = 80;
@@ -27,20 +28,23 @@ const SPARE_SLOTS: u32 = 64;
 /// Each attempt has an eighth more pages than the one before; the last has three times as many as the first.
 const ATTEMPTS_MAX: u32 = 10;
 
-const SLOTS_MAX: u32 = slots_max(REMAINDER_BITS);
-const QUOTIENTS_MAX: u32 = SLOTS_MAX - SPARE_SLOTS;
-const KEYS_PER_PAGE: u32 = QUOTIENTS_MAX * LOAD_PERCENT / 100;
+/// The quotients of a full page with remainders of these bits.
+const fn quotients_max(remainder_bits: u32) -> u32 {
+    slots_max(remainder_bits) - SPARE_SLOTS
+}
 
 /// Collects fingerprints, with four bytes of memory each.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FilterBuilder {
+    remainder_bits: u32,
     fingerprints: Vec<u32>,
 }
 
 impl FilterBuilder {
-    /// A builder without fingerprints.
-    pub fn new() -> Self {
-        Self::default()
+    /// A builder without fingerprints, for remainders of these bits, from 1 to `REMAINDER_BITS_MAX`.
+    pub fn new(remainder_bits: u32) -> Self {
+        debug_assert!((1..=REMAINDER_BITS_MAX).contains(&remainder_bits), "{remainder_bits} bits");
+        Self { remainder_bits, fingerprints: Vec::new() }
     }
 
     /// Adds a fingerprint (`util::hash::fingerprint`), in any order, any number of times.
@@ -52,15 +56,16 @@ impl FilterBuilder {
     pub fn finish(mut self) -> Vec<Vec<u8>> {
         self.fingerprints.sort_unstable();
         self.fingerprints.dedup();
-        let mut pages = (self.fingerprints.len() as u64).div_ceil(u64::from(KEYS_PER_PAGE)) as u32;
+        let keys_per_page = u64::from(quotients_max(self.remainder_bits) * LOAD_PERCENT / 100);
+        let mut pages = (self.fingerprints.len() as u64).div_ceil(keys_per_page) as u32;
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(payloads) = build(&self.fingerprints, pages, false) {
+            if let Some(payloads) = build(&self.fingerprints, self.remainder_bits, pages, false) {
                 return payloads;
             }
             pages += pages / 8 + 1;
         }
         // Fingerprints are hashes. Only keys chosen to collide get here; they cost reads but never give wrong answers.
-        build(&self.fingerprints, pages, true).unwrap_or_default()
+        build(&self.fingerprints, self.remainder_bits, pages, true).unwrap_or_default()
     }
 }
 
@@ -70,10 +75,10 @@ pub fn page_of(fingerprint: u32, pages: u32) -> u32 {
 }
 
 /// The offset at which a lookup begins in the payload of page `page_of(fingerprint, pages)`, for prefetching. (A filter
-/// of one page may have fewer quotients; then the lookup begins elsewhere.)
+/// of one page may have fewer quotients, and one may have other remainders than usual; then the lookup begins elsewhere.)
 pub fn slot_at(fingerprint: u32, pages: u32) -> usize {
     let (_, rest) = digits(fingerprint, pages);
-    let (quotient, _) = split(rest, QUOTIENTS_MAX, REMAINDER_BITS);
+    let (quotient, _) = split(rest, quotients_max(REMAINDER_BITS), REMAINDER_BITS);
     slot_offset(quotient, REMAINDER_BITS)
 }
 
@@ -132,21 +137,22 @@ fn run_contains(page: &FilterPage<'_>, quotient: u32, remainder: u32) -> bool {
 }
 
 /// Builds all pages from sorted fingerprints. Returns `None` if one has too many fingerprints and `saturate` is false.
-fn build(fingerprints: &[u32], pages: u32, saturate: bool) -> Option<Vec<Vec<u8>>> {
+fn build(fingerprints: &[u32], remainder_bits: u32, pages: u32, saturate: bool) -> Option<Vec<Vec<u8>>> {
     let mut payloads = Vec::with_capacity(pages as usize);
-    let mut entries = Vec::with_capacity(SLOTS_MAX as usize);
+    let mut entries = Vec::with_capacity(slots_max(remainder_bits) as usize);
     let mut rest = fingerprints;
-    let quotients = if pages == 1 { quotients_for(fingerprints.len()) } else { QUOTIENTS_MAX };
+    let quotients_max = quotients_max(remainder_bits);
+    let quotients = if pages == 1 { quotients_for(fingerprints.len(), quotients_max) } else { quotients_max };
     for page in 0..pages {
         let length = rest.partition_point(|&fingerprint| page_of(fingerprint, pages) <= page);
         let (own, others) = rest.split_at(length);
         rest = others;
         entries.clear();
-        entries.extend(own.iter().map(|&fingerprint| split(digits(fingerprint, pages).1, quotients, REMAINDER_BITS)));
+        entries.extend(own.iter().map(|&fingerprint| split(digits(fingerprint, pages).1, quotients, remainder_bits)));
         entries.dedup();
-        match build_page(&entries, quotients) {
+        match build_page(&entries, remainder_bits, quotients) {
             Some(payload) => payloads.push(payload),
-            None if saturate => payloads.push(FilterPageWriter::saturated(REMAINDER_BITS)),
+            None if saturate => payloads.push(FilterPageWriter::saturated(remainder_bits)),
             None => return None,
         }
     }
@@ -154,19 +160,19 @@ fn build(fingerprints: &[u32], pages: u32, saturate: bool) -> Option<Vec<Vec<u8>
 }
 
 /// The number of quotients of a filter of one page, so that a small filter takes little space.
-fn quotients_for(keys: usize) -> u32 {
+fn quotients_for(keys: usize, quotients_max: u32) -> u32 {
     let wanted = keys as u64 * 100 / u64::from(LOAD_PERCENT) + 1;
-    wanted.min(u64::from(QUOTIENTS_MAX)) as u32
+    wanted.min(u64::from(quotients_max)) as u32
 }
 
 /// Builds one page from ascending and distinct (quotient, remainder) pairs. Returns `None` if they do not fit.
-fn build_page(entries: &[(u32, u32)], quotients: u32) -> Option<Vec<u8>> {
+fn build_page(entries: &[(u32, u32)], remainder_bits: u32, quotients: u32) -> Option<Vec<u8>> {
     let stored = u32::try_from(entries.len()).ok()?;
     let slots = quotients + stored.min(SPARE_SLOTS);
     if stored > slots {
         return None;
     }
-    let mut page = FilterPageWriter::new(REMAINDER_BITS, quotients, slots, stored);
+    let mut page = FilterPageWriter::new(remainder_bits, quotients, slots, stored);
     let mut free = 0;
     for run in entries.chunk_by(|one, next| one.0 == next.0) {
         let quotient = run[0].0;

@@ -3,11 +3,15 @@
 mod maplet;
 
 use super::quotient::{FilterBuilder, REMAINDER_BITS, may_contain, page_of};
-use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};
+use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES, REMAINDER_BITS_MAX};
 use crate::util::random::splitmix64 as random;
 
 fn build(fingerprints: &[u32]) -> Vec<Vec<u8>> {
-    let mut builder = FilterBuilder::new();
+    build_with(REMAINDER_BITS, fingerprints)
+}
+
+fn build_with(remainder_bits: u32, fingerprints: &[u32]) -> Vec<Vec<u8>> {
+    let mut builder = FilterBuilder::new(remainder_bits);
     fingerprints.iter().for_each(|&fingerprint| builder.add(fingerprint));
     let pages = builder.finish();
     assert!(pages.iter().all(|page| page.len() <= PAGE_PAYLOAD_BYTES));
@@ -73,6 +77,30 @@ fn size_and_false_positives_of_large_filters_keep_their_bounds() {
         // Load times 2^-r is 0.8 / 512 = 1562 in a million; three standard deviations are 119.
         let bound = 1_000_000.0 * 0.8 / f64::from(1 << REMAINDER_BITS);
         assert!((wrong as f64) < bound * 1.08, "{wrong} false positives in a million");
+    }
+}
+
+/// Each bit more halves the false positives, for a sixth of a byte a key.
+#[test]
+fn size_and_false_positives_follow_the_bits_of_a_remainder() {
+    let mut state = 12;
+    let mut fingerprints: Vec<u32> = (0..50_000).map(|_| random(&mut state) as u32).collect();
+    let pages: Vec<_> = (1..=REMAINDER_BITS_MAX).map(|bits| build_with(bits, &fingerprints)).collect();
+    let lists = pages.clone();
+    assert!(lists.iter().all(|pages| fingerprints.iter().all(|&fingerprint| probe(pages, fingerprint))));
+    fingerprints.sort_unstable();
+    let strangers: Vec<u32> = (0..1_000_000)
+        .map(|_| random(&mut state) as u32)
+        .filter(|other| fingerprints.binary_search(other).is_err())
+        .collect();
+    for (bits, pages) in (1..).zip(pages) {
+        let bytes_per_key = (pages.len() * 4096) as f64 / 50_000.0;
+        assert!(bytes_per_key < (f64::from(bits) + 3.0) / 8.0 * 1.4, "{bits} bits: {bytes_per_key} bytes a key");
+        let wrong = strangers.iter().filter(|stranger| probe(&pages, **stranger)).count() as f64;
+        // The expected number, and four standard deviations.
+        let bound = strangers.len() as f64 * 0.8 / f64::from(1 << bits);
+        assert!(wrong < bound * 1.03 + 4.0 * bound.sqrt(), "{bits} bits: {wrong} false positives, {bound} expected");
+        assert!(wrong > bound / 4.0 || bits > 14, "{bits} bits: only {wrong} false positives");
     }
 }
 

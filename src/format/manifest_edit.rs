@@ -169,8 +169,12 @@ pub struct LevelsShape {
     pub merge_percent: u32,
     /// About the size of a branch file.
     pub file_bytes: u64,
-    /// The bytes of a full level 1. Only in a leveled store.
+    /// About the bytes of the level that level 0 is merged into. Only in a leveled store.
     pub base_bytes: u64,
+    /// Bits of a remainder in the filters of the deepest level, from 1 to 16.
+    pub filter_bits: u32,
+    /// Further bits for each level above.
+    pub filter_bits_above: u32,
 }
 
 /// The change of a run of a level. A run is there while it has branches; its level never changes.

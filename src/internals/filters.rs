@@ -17,7 +17,7 @@ pub struct FilterPart(Vec<Vec<u8>>);
 impl FilterPart {
     /// Builds it.
     pub fn build(fingerprints: &[u32]) -> Self {
-        let mut builder = FilterBuilder::new();
+        let mut builder = FilterBuilder::new(quotient::REMAINDER_BITS);
         fingerprints.iter().for_each(|fingerprint| builder.add(*fingerprint));
         Self(builder.finish())
     }

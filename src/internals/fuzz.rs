@@ -467,7 +467,7 @@ fn properties() -> Vec<Vec<u8>> {
 }
 
 fn filter_pages() -> Vec<Vec<u8>> {
-    let mut filter = quotient::FilterBuilder::new();
+    let mut filter = quotient::FilterBuilder::new(quotient::REMAINDER_BITS);
     (0..500_u32).for_each(|at| filter.add(at.wrapping_mul(0x9e37_79b9)));
     filter.finish().into_iter().map(|page| [&[1, 2, 3, 4][..], &page].concat()).collect()
 }

@@ -3,6 +3,7 @@
 
 use super::ManifestState;
 use super::validate::{Checked, require};
+use crate::format::filter_page::REMAINDER_BITS_MAX;
 use crate::format::manifest_edit::{BranchMeta, LevelsShape, ManifestEdit, RunChange, RunId};
 use crate::util::FileNumber;
 use std::collections::BTreeSet;
@@ -120,7 +121,9 @@ fn check_shape(shape: &LevelsShape) -> Checked {
         && shape.size_ratio >= 2
         && shape.merge_percent <= 100
         && shape.file_bytes > 0
-        && shape.base_bytes > 0;
+        && shape.base_bytes > 0
+        && (1..=REMAINDER_BITS_MAX).contains(&shape.filter_bits)
+        && shape.filter_bits_above <= REMAINDER_BITS_MAX;
     require!(fits, "levels of an impossible shape: {shape:?}");
     Ok(())
 }

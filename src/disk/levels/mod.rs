@@ -29,7 +29,7 @@ pub use apply::applied::Applied;
 pub use jobs::job::Job;
 pub use jobs::outcome::Outcome;
 pub use levels::Levels;
-pub use options::{LevelsOptions, LevelsTuning};
+pub use options::{LevelFilters, LevelsOptions, LevelsTuning};
 pub use read::verify::{check_runs, check_stored, check_structure};
 pub use state::version::LevelsVersion;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The options of the levels, and their tuning. Plain data; any thread. The manifest has the shape, so it never changes
 //! after the store was created.
 
+use crate::filter::quotient;
+use crate::format::filter_page::REMAINDER_BITS_MAX;
 use crate::format::manifest_edit::LevelsShape;
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
@@ -54,6 +56,21 @@ pub struct LevelsOptions {
     /// one has nearly everything, each level above `size_ratio` times less, down to the one that is nearest to this size.
     /// `None`: `size_ratio` times the largest Memtable, at least four files.
     pub base_level_bytes: Option<u64>,
+    /// Bits of a fingerprint in the filters of the deepest level. A filter takes 3 bits more for a key, at a load of four
+    /// fifths, and lets one get in 2^`filter_bits` read a file that does not have its key. From 1 to 16.
+    pub filter_bits: u32,
+    /// Which levels have these filters.
+    pub filters: LevelFilters,
+}
+
+/// How the precision of filters is spread over the levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelFilters {
+    /// All levels have filters of the same bits.
+    Equal,
+    /// The smaller a level, the more precise are its filters: its share of false positives is that of its data, as in
+    /// Monkey. That takes hardly any space, because the smaller levels have few keys, and most false positives are gone.
+    FinerAbove,
 }
 
 impl LevelsOptions {
@@ -66,6 +83,8 @@ impl LevelsOptions {
             merge_percent: 100,
             file_bytes: None,
             base_level_bytes: None,
+            filter_bits: quotient::REMAINDER_BITS,
+            filters: LevelFilters::FinerAbove,
         }
     }
 
@@ -74,12 +93,36 @@ impl LevelsOptions {
         Self { runs_per_level: 10, level0_runs: 10, ..Self::leveled() }
     }
 
+    /// With the bits for which at most this share of gets, above 0 and below 1, reads a file of the deepest level that
+    /// does not have the key. The least is one in 65536, the greatest a half.
+    ///
+    /// ```
+    /// use alluvium::LevelsOptions;
+    /// assert_eq!(LevelsOptions::leveled().with_false_positive_rate(0.01).filter_bits, 7);
+    /// ```
+    #[must_use]
+    pub fn with_false_positive_rate(self, rate: f64) -> Self {
+        // As many bits as halvings: 0.01 lies between 2^-6 and 2^-7.
+        let filter_bits = (1..REMAINDER_BITS_MAX).find(|bits| 0.5f64.powi(*bits as i32) <= rate);
+        Self { filter_bits: filter_bits.unwrap_or(REMAINDER_BITS_MAX), ..self }
+    }
+
+    /// The further bits of filters for each level above the deepest: as many as halve its size.
+    fn filter_bits_above(&self) -> u32 {
+        let times = if self.runs_per_level <= 1 { self.size_ratio } else { self.runs_per_level };
+        match self.filters {
+            LevelFilters::Equal => 0,
+            LevelFilters::FinerAbove => times.ilog2().min(REMAINDER_BITS_MAX),
+        }
+    }
+
     /// The shape that the manifest records, for Memtables of this size.
     pub(in crate::disk) fn shape(&self, memtable_bytes: u64) -> Result<LevelsShape> {
         check("size_ratio", self.size_ratio.into(), 2..=KNOB_MAX.into())?;
         check("runs_per_level", self.runs_per_level.into(), 1..=KNOB_MAX.into())?;
         check("level0_runs", self.level0_runs.into(), 1..=KNOB_MAX.into())?;
         check("merge_percent", self.merge_percent.into(), 1..=100)?;
+        check("filter_bits", self.filter_bits.into(), 1..=REMAINDER_BITS_MAX.into())?;
         let file_bytes = self.file_bytes.unwrap_or((memtable_bytes / FILE_PART).max(FILE_BYTES_USUAL_MIN));
         check("file_bytes", file_bytes, FILE_BYTES_MIN..=BYTES_MAX)?;
         let base = memtable_bytes.saturating_mul(self.size_ratio.into()).max(file_bytes.saturating_mul(BASE_FILES_MIN));
@@ -92,6 +135,8 @@ impl LevelsOptions {
             merge_percent: self.merge_percent,
             file_bytes,
             base_bytes,
+            filter_bits: self.filter_bits,
+            filter_bits_above: self.filter_bits_above(),
         })
     }
 
@@ -101,6 +146,8 @@ impl LevelsOptions {
             && self.runs_per_level == shape.runs_per_level
             && self.level0_runs == shape.level0_runs
             && self.merge_percent == shape.merge_percent
+            && self.filter_bits == shape.filter_bits
+            && self.filter_bits_above() == shape.filter_bits_above
             && self.file_bytes.is_none_or(|bytes| bytes == shape.file_bytes)
             && self.base_level_bytes.is_none_or(|bytes| bytes == shape.base_bytes)
     }
@@ -135,6 +182,12 @@ impl LevelsTuning {
     /// Whether levels below level 0 have one run.
     pub fn is_leveled(&self) -> bool {
         self.shape.runs_per_level <= 1
+    }
+
+    /// Bits of a remainder in the filters of a level that is so many levels above the deepest one.
+    pub fn filter_bits(&self, height: usize) -> u32 {
+        let more = self.shape.filter_bits_above.saturating_mul(height.try_into().unwrap_or(u32::MAX));
+        self.shape.filter_bits.saturating_add(more).min(REMAINDER_BITS_MAX)
     }
 
     /// The bytes from which on a file ends at a bound of a file of the next level, and is reused.

@@ -14,6 +14,7 @@
 use super::load::Load;
 use super::run::Key;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
+use crate::filter::quotient;
 use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::Result;
 use crate::util::sync::Arc;
@@ -68,6 +69,8 @@ pub struct OutputWriter<'a> {
     gaps: KeyGapSplitter,
     /// From this size on a part file ends where close keys end.
     gap_bytes_min: u64,
+    /// Of the remainders in the filters of part files.
+    filter_bits: u32,
     builder: Option<BranchBuilder>,
     /// Once the part file has its largest size: its last key so far, after which it may end.
     last_key: Option<Vec<u8>>,
@@ -89,6 +92,7 @@ impl<'a> OutputWriter<'a> {
             reused: VecDeque::new(),
             gaps: KeyGapSplitter::default(),
             gap_bytes_min: u64::MAX,
+            filter_bits: quotient::REMAINDER_BITS,
             builder: None,
             last_key: None,
             tombstones: RangeTombstones::default(),
@@ -100,6 +104,12 @@ impl<'a> OutputWriter<'a> {
     /// Also ends a part file where close keys end, once the file has `bytes`.
     pub fn split_at_gaps_from(mut self, bytes: u64) -> Self {
         self.gap_bytes_min = bytes;
+        self
+    }
+
+    /// Filters have remainders of these bits (`BranchBuilder::with_filter_bits`).
+    pub fn with_filter_bits(mut self, bits: u32) -> Self {
+        self.filter_bits = bits;
         self
     }
 
@@ -163,7 +173,7 @@ impl<'a> OutputWriter<'a> {
         }
         let builder = match &mut self.builder {
             Some(builder) => builder,
-            empty => empty.insert(BranchBuilder::create(self.context)?),
+            empty => empty.insert(new_part(self.context, self.filter_bits)?),
         };
         builder.add(entry)?;
         if builder.bytes() >= self.bytes_max {
@@ -200,7 +210,7 @@ impl<'a> OutputWriter<'a> {
         };
         // Range tombstones without an entry get a part file as well.
         if self.builder.is_none() && !tombstones.is_empty() {
-            self.builder = Some(BranchBuilder::create(self.context)?);
+            self.builder = Some(new_part(self.context, self.filter_bits)?);
         }
         if let Some(mut builder) = self.builder.take() {
             builder.set_range_tombstones(tombstones);
@@ -222,4 +232,8 @@ impl<'a> OutputWriter<'a> {
         self.end_part(None)?;
         Ok(self.parts)
     }
+}
+
+fn new_part(context: &Arc<BranchContext>, filter_bits: u32) -> Result<BranchBuilder> {
+    Ok(BranchBuilder::create(context)?.with_filter_bits(filter_bits))
 }

@@ -1,7 +1,7 @@
 //! Options of a store and of single writes.
 
 use crate::branch::Compression;
-pub use crate::disk::{DiskComponent, LevelsOptions};
+pub use crate::disk::{DiskComponent, LevelFilters, LevelsOptions};
 use crate::engine::resources::resources::Resources;
 pub use crate::memory::MemoryComponent;
 use std::time::Duration;

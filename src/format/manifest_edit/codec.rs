@@ -300,6 +300,8 @@ fn encode_levels(levels: &LevelsShape, out: &mut Vec<u8>) {
     }
     varint::write(levels.file_bytes, out);
     varint::write(levels.base_bytes, out);
+    varint::write(levels.filter_bits.into(), out);
+    varint::write(levels.filter_bits_above.into(), out);
 }
 
 fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
@@ -310,6 +312,8 @@ fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
         merge_percent: reader.number_u32()?,
         file_bytes: reader.number()?,
         base_bytes: reader.number()?,
+        filter_bits: reader.number_u32()?,
+        filter_bits_above: reader.number_u32()?,
     })
 }
 

@@ -84,6 +84,8 @@ fn any_levels(random: &mut Random) -> LevelsShape {
         merge_percent: random.number() as u32,
         file_bytes: random.number(),
         base_bytes: random.number(),
+        filter_bits: random.number() as u32,
+        filter_bits_above: random.number() as u32,
     }
 }
 

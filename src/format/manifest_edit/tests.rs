@@ -157,6 +157,8 @@ fn the_encoding_never_changes() {
             merge_percent: 100,
             file_bytes: 300,
             base_bytes: 301,
+            filter_bits: 9,
+            filter_bits_above: 4,
         }),
         runs: vec![
             RunChange { id: RunId(2), level: 1, dropped: vec![FileNumber(7)], added: vec![FileNumber(300)] },
@@ -177,7 +179,7 @@ fn the_encoding_never_changes() {
         &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
         &[19, 8],
         &[20, 0x80, 0x80, 0x40],
-        &[21, 8, 10, 1, 4, 100, 0xac, 2, 0xad, 2],
+        &[21, 10, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4],
         &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
         &[23, 4],
     ];

@@ -4,8 +4,16 @@ use crate::format::manifest_edit::{BranchMeta, LevelsShape, ManifestEdit, NodeId
 use crate::manifest::{ManifestState, RunState};
 use crate::util::FileNumber;
 
-const SHAPE: LevelsShape =
-    LevelsShape { size_ratio: 10, runs_per_level: 1, level0_runs: 4, merge_percent: 100, file_bytes: 1, base_bytes: 1 };
+const SHAPE: LevelsShape = LevelsShape {
+    size_ratio: 10,
+    runs_per_level: 1,
+    level0_runs: 4,
+    merge_percent: 100,
+    file_bytes: 1,
+    base_bytes: 1,
+    filter_bits: 9,
+    filter_bits_above: 0,
+};
 
 fn branch(file: u64, first: &str, last: &str) -> BranchMeta {
     BranchMeta { file: FileNumber(file), key_min: first.into(), key_max: last.into(), ..BranchMeta::default() }
@@ -100,6 +108,10 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         ),
         (
             ManifestEdit { levels: Some(LevelsShape { merge_percent: 0, ..SHAPE }), ..ManifestEdit::default() },
+            "impossible",
+        ),
+        (
+            ManifestEdit { levels: Some(LevelsShape { filter_bits: 17, ..SHAPE }), ..ManifestEdit::default() },
             "impossible",
         ),
         (ManifestEdit { nodes: vec![root], root: Some(NodeId(1)), ..ManifestEdit::default() }, "both levels and trunk"),

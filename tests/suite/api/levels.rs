@@ -3,7 +3,7 @@
 use crate::support::{Random, expect_sound, tiny, tiny_levels};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, DiskComponent, Error, LevelsOptions, Options, ReadOnlyDb};
+use alluvium::{Db, DiskComponent, Error, LevelFilters, LevelsOptions, Options, ReadOnlyDb};
 use std::sync::Arc;
 
 fn with(disk_component: Option<DiskComponent>) -> Options {
@@ -60,7 +60,9 @@ fn options_outside_their_bounds_are_refused_and_create_nothing() {
         LevelsOptions { merge_percent: 0, ..base.clone() },
         LevelsOptions { merge_percent: 101, ..base.clone() },
         LevelsOptions { file_bytes: Some(4095), ..base.clone() },
-        LevelsOptions { base_level_bytes: Some(u64::MAX), ..base },
+        LevelsOptions { base_level_bytes: Some(u64::MAX), ..base.clone() },
+        LevelsOptions { filter_bits: 0, ..base.clone() },
+        LevelsOptions { filter_bits: 17, ..base },
     ];
     for levels in bad {
         let disk = SimulatedStorage::new(1);
@@ -102,4 +104,38 @@ fn levels_form_and_a_compaction_leaves_one_run() {
         db.compact().unwrap();
         assert_eq!((db.stats().branch_files, db.iter().unwrap().count()), (0, 0), "{}", db.stats());
     }
+}
+
+/// Gets of absent keys read fewer pages with more bits, and with finer filters in the smaller levels.
+#[test]
+fn finer_filters_save_reads_of_absent_keys() {
+    let pages_read = |filter_bits, filters| {
+        let DiskComponent::Levels(tiny) = tiny_levels(1) else { unreachable!("a trunk has no levels") };
+        let levels = LevelsOptions { filter_bits, filters, ..tiny };
+        let options = Options { memory_budget: Some(1 << 20), ..with(Some(DiskComponent::Levels(levels))) };
+        let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
+        let mut random = Random(4);
+        for at in 0..20_000u64 {
+            db.put(format!("key{:08}", random.below(1 << 26) * 2), [1; 60]).unwrap();
+            if at % 50 == 0 {
+                db.step();
+            }
+        }
+        db.flush().unwrap();
+        while db.step() {}
+        assert!(db.stats().levels.len() >= 3, "{}", db.stats());
+        let looked = |stats: &alluvium::Stats| stats.cache_hits + stats.cache_misses;
+        let before = looked(&db.stats());
+        for _ in 0..4000 {
+            assert_eq!(db.get(format!("key{:08}", random.below(1 << 26) * 2 + 1)).unwrap(), None);
+        }
+        looked(&db.stats()) - before
+    };
+    let pages = [
+        pages_read(1, LevelFilters::Equal),
+        pages_read(1, LevelFilters::FinerAbove),
+        pages_read(9, LevelFilters::Equal),
+    ];
+    println!("{pages:?} pages for 4,000 gets of absent keys");
+    assert!(pages.array_windows().all(|[coarser, finer]| finer * 100 < coarser * 95), "{pages:?}");
 }

@@ -34,7 +34,7 @@ impl Pass<'_> {
     /// Writes the data from memory as a run of level 0. `None` if `progress` ended it.
     pub fn incorporate(&self, version: &LevelsVersion, source: FromMemory<'_>) -> Result<Option<NewParts>> {
         let cuts = if self.tuning.is_leveled() { bounds(version, version.targets().base(), 1) } else { Vec::new() };
-        let mut output = self.output(&cuts);
+        let mut output = self.output(version, 0, &cuts);
         let bottom = source.is_oldest && version.levels().is_empty();
         source.entries.seek_first()?;
         if !output.copy(source.entries, source.tombstones, None, bottom)? {
@@ -61,7 +61,7 @@ impl Pass<'_> {
         let reused: Vec<Arc<Branch>> =
             reuse::choose(&inside, (lower, Some(upper)), bottom, &sizes).into_iter().cloned().collect();
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
-        let mut output = self.output(&cuts);
+        let mut output = self.output(version, compaction.output.level(), &cuts);
         reused.iter().for_each(|branch| output.add_reused(branch));
         if !output.copy_branches(inside, (lower, Some(upper)), bottom)? {
             return Ok(None);
@@ -69,10 +69,14 @@ impl Pass<'_> {
         Ok(Some(MergedRun { parts: output.finish()?, reused }))
     }
 
-    fn output<'b>(&'b self, cuts: &'b [Key]) -> PassOutput<'b> {
+    /// For files of a level.
+    fn output<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> PassOutput<'b> {
+        let height =
+            if self.tuning.is_leveled() { version.targets().height(level) } else { version.height(level) as usize };
         let small = self.tuning.small_file_bytes();
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        PassOutput::new(self.rules, writer.split_at_gaps_from(small))
+        let writer = writer.split_at_gaps_from(small).with_filter_bits(self.tuning.filter_bits(height));
+        PassOutput::new(self.rules, writer)
     }
 }
 

@@ -3,8 +3,7 @@
 //! sizes that are fixed from the top down, the deepest level may have as little as the one above: twice the space.) Plain
 //! data; any thread.
 
-use super::version::Level;
-use crate::disk::levels::options::LevelsTuning;
+use crate::format::manifest_edit::LevelsShape;
 
 /// The levels that a leveled store has, level 0 included. The deepest one may have any size.
 pub const LEVELED_LEVELS: usize = 7;
@@ -18,11 +17,11 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// The targets of a store with these levels.
-    pub fn new(levels: &[Level], tuning: &LevelsTuning) -> Self {
-        let (ratio, base_bytes) = (u64::from(tuning.shape.size_ratio.max(2)), tuning.shape.base_bytes);
+    /// The targets of a store whose levels, level 0 first, have these bytes.
+    pub fn new(levels: &[u64], shape: &LevelsShape) -> Self {
+        let (ratio, base_bytes) = (u64::from(shape.size_ratio.max(2)), shape.base_bytes);
         let below = || levels.iter().enumerate().skip(1);
-        let mut left = below().map(|(_, level)| level.load().bytes).max().unwrap_or(0);
+        let mut left = below().map(|(_, bytes)| *bytes).max().unwrap_or(0);
         let mut bytes = [0; LEVELED_LEVELS];
         for target in bytes.iter_mut().skip(1).rev() {
             *target = left;
@@ -34,7 +33,7 @@ impl Targets {
         let is_small = |target: u64| square(target) <= square(base_bytes).saturating_mul(ratio.into());
         let fitting = (1..LEVELED_LEVELS).rev().find(|level| is_small(bytes[*level])).unwrap_or(1);
         // No data is passed, because it is older than what comes from level 0.
-        let first_used = below().find(|(_, level)| !level.runs.is_empty()).map(|(at, _)| at);
+        let first_used = below().find(|(_, bytes)| **bytes > 0).map(|(at, _)| at);
         bytes[0] = base_bytes;
         bytes[LEVELED_LEVELS - 1] = u64::MAX;
         Self { base: first_used.map_or(fitting, |used| used.min(fitting)), bytes }
@@ -45,8 +44,45 @@ impl Targets {
         self.base
     }
 
+    /// How many levels are below a level. Unused ones above the base level do not count.
+    pub fn height(&self, level: usize) -> usize {
+        let level = if level == 0 { self.base.saturating_sub(1) } else { level };
+        (LEVELED_LEVELS - 1).saturating_sub(level)
+    }
+
     /// The bytes of a full level. Level 0 is full by bytes when it has as many as the options give the base level.
     pub fn bytes(&self, level: usize) -> u64 {
         self.bytes.get(level).copied().unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn targets(levels: &[u64]) -> Targets {
+        Targets::new(levels, &LevelsShape { size_ratio: 10, base_bytes: 64 * MIB, ..LevelsShape::default() })
+    }
+
+    #[test]
+    fn levels_follow_the_deepest_one() {
+        // Nothing, and less than fits the base level: everything goes to the deepest level.
+        assert_eq!((targets(&[]).base(), targets(&[100 * MIB]).base()), (6, 6));
+        assert_eq!(targets(&[0, 0, 0, 0, 0, 0, 200 * MIB]).base(), 6);
+        let two = targets(&[0, 0, 0, 0, 0, 0, 250 * MIB]);
+        assert_eq!((two.base(), two.bytes(5), two.bytes(6)), (5, 25 * MIB, u64::MAX));
+        let four = targets(&[0, 0, 0, 0, 0, 0, 30_000 * MIB]);
+        assert_eq!((four.base(), four.bytes(3), four.bytes(4), four.bytes(5)), (3, 30 * MIB, 300 * MIB, 3000 * MIB));
+        // More than fits seven levels.
+        assert_eq!(targets(&[0, 0, 0, 0, 0, 0, u64::MAX]).base(), 1);
+    }
+
+    #[test]
+    fn level_0_passes_no_data_and_unused_levels_do_not_count() {
+        let shrunk = targets(&[10 * MIB, 0, 0, 0, 5 * MIB, 0, 100 * MIB]);
+        assert_eq!((shrunk.base(), shrunk.bytes(4)), (4, MIB));
+        assert_eq!([0, 4, 5, 6].map(|level| shrunk.height(level)), [3, 2, 1, 0]);
     }
 }

@@ -81,7 +81,8 @@ impl LevelsVersion {
         while levels.pop_if(|level| level.runs.is_empty()).is_some() {}
         let mut load = Load::default();
         levels.iter().for_each(|level| load += level.load());
-        let targets = Targets::new(&levels, &tuning);
+        let bytes: Vec<u64> = levels.iter().map(|level| level.load().bytes).collect();
+        let targets = Targets::new(&bytes, &tuning.shape);
         let debt = levels.iter().enumerate().map(|(at, level)| debt_of(at, level, &tuning, &targets)).sum();
         let has_range_tombstones =
             levels.iter().flat_map(|level| &level.runs).any(|run| run.run.has_range_tombstones());

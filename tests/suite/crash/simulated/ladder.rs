@@ -305,7 +305,7 @@ fn every_operation_on_a_tree_may_fail() {
 #[test]
 fn every_operation_on_levels_may_fail() {
     let mut strikes = Strikes::default();
-    fail_every_operation(ON_LEVELS, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
+    fail_every_operation(ON_LEVELS, setting("ALLUVIUM_LADDER_EVERY", 40), &mut strikes);
     let least = [strikes.on_trees, strikes.in_merges, strikes.in_reuses].into_iter().min().unwrap();
     assert!(least > 5, "some kind of work on the levels had too few faults: {strikes:?}");
 }
