@@ -60,9 +60,9 @@ impl Conversion {
     /// About how much space the new files of so many live bytes may need.
     pub fn bytes_needed(&self, live: u64) -> u64 {
         let files = live / self.file_bytes().max(1) + 1;
-        live.saturating_add(live / GROWTH_PART)
-            .saturating_add(files.saturating_mul(PAGES_PER_FILE * PAGE_BYTES as u64))
-            .saturating_add(OTHER_BYTES)
+        let pages = live.saturating_add(live / GROWTH_PART).div_ceil(PAGE_BYTES as u64);
+        let pages = pages.saturating_add(files.saturating_mul(PAGES_PER_FILE));
+        pages.saturating_mul(PAGE_BYTES as u64).saturating_add(OTHER_BYTES)
     }
 
     /// Writes all data of a version as the part files of one run. Heavy I/O. `progress` is called with the name of a
@@ -76,7 +76,7 @@ impl Conversion {
         let (retention, read) = (Retention::default(), EntriesRead::default());
         let rules = PassRules { retention: &retention, operator: None, progress: &read };
         let mut output = PassOutput::new(rules, self.writer(context));
-        for piece in version.sections().into_iter().flat_map(|section| section.pieces()) {
+        for piece in version.sections().into_iter().flat_map(|section| section.pieces(self.branch_bytes)) {
             let Some(first) = piece.branches.last() else { continue };
             progress(&file_name(first.meta().file), read.0.load(Ordering::Relaxed));
             let range = (&piece.lower, piece.upper.as_ref());

@@ -5,10 +5,6 @@ use super::run::Key;
 use crate::branch::Branch;
 use crate::util::sync::Arc;
 
-/// A piece has branches that begin in it of about this many bytes. Each piece costs a search in each of its runs, and
-/// its range tombstones are in memory together.
-const PIECE_BYTES: u64 = 8 << 20;
-
 /// See the module. The keys are from `lower` to below `upper`.
 #[derive(Clone, Debug)]
 pub struct Section {
@@ -19,13 +15,10 @@ pub struct Section {
 }
 
 impl Section {
-    /// Divides it into sections of about `PIECE_BYTES`, in key order. O(n log n) for n branches, and the references of
-    /// the pieces.
-    pub fn pieces(self) -> Vec<Self> {
-        self.pieces_of(PIECE_BYTES)
-    }
-
-    fn pieces_of(self, bytes_min: u64) -> Vec<Self> {
+    /// Divides it into sections in which branches of about `bytes_min` bytes begin, in key order. Each costs a search in each of
+    /// its runs, and its range tombstones are in memory together. O(n log n) for n branches, and the references of the
+    /// pieces.
+    pub fn pieces(self, bytes_min: u64) -> Vec<Self> {
         let Self { mut lower, upper, branches } = self;
         let mut waiting: Vec<(usize, Arc<Branch>)> = branches.into_iter().enumerate().collect();
         waiting.sort_by(|(_, one), (_, other)| one.meta().key_min.cmp(&other.meta().key_min));
