@@ -191,7 +191,13 @@ fn a_crash_leaves_the_store_before_or_after_the_conversion() {
             let repaired = disk.clone_disk();
             assert!(repair(&repaired).unwrap().is_complete(), "{what}");
             let again = disk.clone_disk();
-            let changed = convert(&again, to).unwrap_or_else(|error| panic!("{what}: again: {error}")).changed;
+            let report = convert(&again, to).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+            let changed = report.changed;
+            if changed {
+                // Nothing is left of the first attempt.
+                check_files(&again, &what);
+                assert_eq!(names(&again, ".branch").len() as u64, report.files, "{what}");
+            }
             for (disk, is_new) in [(&disk, !changed), (&repaired, !changed), (&again, true)] {
                 let db = open(disk);
                 assert_eq!(db.stats().disk_component, if is_new { kind } else { from_kind }, "{what}");
