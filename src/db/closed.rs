@@ -1,9 +1,11 @@
-//! `Db`: operations that need no open store: verify, repair, destroy, and reading the statistics of a running store.
+//! `Db`: operations that need no open store: verify, repair, convert, destroy, and reading the statistics of a running store.
 
 use super::db::Db;
 use crate::engine::open::destroying;
 use crate::engine::statistics::live_stats;
-use crate::engine::tools::{repair, verify};
+use crate::engine::tools::{convert, repair, verify};
+use crate::engine::types::conversion::ConvertReport;
+use crate::engine::types::options::Options;
 use crate::engine::types::repair_report::RepairReport;
 use crate::engine::types::stats::LiveStats;
 use crate::engine::types::verification::{CheckProgress, Depth, Verification};
@@ -69,6 +71,55 @@ impl Db {
     /// Like `repair`, on another implementation of `Storage`.
     pub fn repair_with(storage: Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
         repair::repair(&storage, progress)
+    }
+
+    /// Rewrites a closed store for another disk component, or for levels of another shape: `options.disk_component`. The
+    /// contents stay, with all sequence numbers and the store's identity. Old versions and tombstones are left out. Values
+    /// in files of their own are not copied. If the store has the component already, nothing is done.
+    ///
+    /// Takes about as much free space as the branch files have live bytes, and checks that first. If the process is
+    /// killed, or the power fails, the store is whole and either as before or converted; the next opening removes what
+    /// was left over. Of the other options, `compression` and `maplets` count, for the new files: pass those with which
+    /// the store will be opened.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, DiskComponent, LevelsOptions, Options};
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// db.put("river", "silt")?;
+    /// db.close()?;
+    /// let leveled = DiskComponent::Levels(LevelsOptions::leveled());
+    /// let options = Options { disk_component: Some(leveled), ..Options::default() };
+    /// let report = Db::convert(directory.path(), &options, &mut |_| ())?;
+    /// assert_eq!((report.component_before, report.component), ("trunk", "leveled"));
+    /// let db = Db::open(directory.path(), options)?;
+    /// assert_eq!(db.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - `InvalidArgument` if `disk_component` is not set or has options outside their bounds.
+    /// - `NoStore`; `AlreadyOpen` if the store is open anywhere, be it read-only.
+    /// - `Corruption` if the store is damaged, `NewerFormat`, `Mismatch`, as when it is opened.
+    /// - `Io`; if there is too little space, it says how much is needed (`Error::is_disk_full`).
+    ///
+    /// After an error the store is as before. After an error that names the manifest, or a file that could not be
+    /// removed, it may be converted already. In both cases `convert` may be called again.
+    pub fn convert(
+        path: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<ConvertReport> {
+        Self::convert_with(Arc::new(PosixStorage::new(path.as_ref())), options, progress)
+    }
+
+    /// Like `convert`, on another implementation of `Storage`.
+    pub fn convert_with(
+        storage: Arc<dyn Storage>,
+        options: &Options,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<ConvertReport> {
+        convert::convert(&storage, options, progress)
     }
 
     /// Returns the latest published statistics of a store that another process, or another `Db` in this process, has

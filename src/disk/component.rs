@@ -4,7 +4,7 @@
 //! Readers use `Version` alone. See `job.rs` for the life of a job.
 //!
 //! Invariants:
-//! 1. A component, its versions, its jobs and its outcomes are of one kind, which is fixed when the store is created.
+//! 1. A component, its versions, its jobs and its outcomes are of one kind, which is fixed while the store is open.
 //! 2. The `pick` functions are pure functions of the version, the running jobs, and what the component remembers of
 //!    jobs that changed nothing or failed.
 
@@ -41,20 +41,15 @@ impl ComponentOptions {
 
     /// Refuses a store that has another component than the chosen one.
     pub fn check(&self, state: &ManifestState) -> Result<()> {
-        let refuse = |found: &str, chosen: &DiskComponent| {
-            Err(Error::InvalidArgument(format!(
-                "the store was created with {found}, and `disk_component` is {chosen:?}; a store keeps the component with \
-                 which it was created, so leave `disk_component` unset"
-            )))
+        let Some(chosen) = self.chosen.as_ref().filter(|chosen| !chosen.is_of(state.levels.as_ref())) else {
+            return Ok(());
         };
-        match (&self.chosen, &state.levels) {
-            (Some(chosen @ DiskComponent::Trunk), Some(shape)) => refuse(&format!("{shape:?}"), chosen),
-            (Some(chosen @ DiskComponent::Levels(_)), None) => refuse("a trunk", chosen),
-            (Some(chosen @ DiskComponent::Levels(levels)), Some(shape)) if !levels.is_shape(shape) => {
-                refuse(&format!("{shape:?}"), chosen)
-            }
-            _ => Ok(()),
-        }
+        let found = state.levels.map_or("a trunk".to_owned(), |shape| format!("{shape:?}"));
+        Err(Error::InvalidArgument(format!(
+            "the store was created with {found}, and `disk_component` is {chosen:?}; an opening does not change the \
+             component of a store, so leave `disk_component` unset, or convert the closed store (`Db::convert`, \
+             `alluvium convert`)"
+        )))
     }
 }
 

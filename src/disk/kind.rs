@@ -1,9 +1,10 @@
 //! The kinds of disk component. Plain data, any thread.
 
 use super::levels::LevelsOptions;
+use crate::format::manifest_edit::LevelsShape;
 use crate::util::Result;
 
-/// How a store keeps its data on disk. It is chosen when the store is created and never changes.
+/// How a store keeps its data on disk. It is chosen when the store is created; `Db::convert` changes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DiskComponent {
     /// SplinterDB's STBε-tree: cheap writes, with reads that look up one maplet for each tree node. The default.
@@ -19,6 +20,15 @@ impl DiskComponent {
         match self {
             Self::Trunk => Ok(()),
             Self::Levels(levels) => levels.shape(memtable_bytes).map(|_| ()),
+        }
+    }
+
+    /// Whether a store with levels of this shape, or with a trunk if there is none, has this component.
+    pub(crate) fn is_of(&self, shape: Option<&LevelsShape>) -> bool {
+        match (self, shape) {
+            (Self::Trunk, None) => true,
+            (Self::Levels(levels), Some(shape)) => levels.is_shape(shape),
+            _ => false,
         }
     }
 }

@@ -10,9 +10,11 @@
 //! 3. The caller logs the edit, publishes the version, and then calls `Applied::finish`, which releases the files that
 //!    the version no longer refers to.
 //!
-//! A component never calls up: it reports through `Progress`, which the caller passes in.
+//! A component never calls up: it reports through `Progress`, which the caller passes in. `Conversion` turns the data of
+//! one component into that of another one, without either being in use.
 
 mod component;
+mod conversion;
 mod job;
 mod kind;
 mod levels;
@@ -21,6 +23,7 @@ mod trunk;
 mod version;
 
 pub use component::{Component, ComponentOptions, FailureCause};
+pub use conversion::Conversion;
 pub use job::{Job, Outcome};
 pub use kind::DiskComponent;
 pub use levels::{LevelFilters, LevelsOptions};

@@ -2,6 +2,7 @@
 
 use super::levels::{self, LevelsVersion};
 use super::runs::figures::Figures;
+use super::runs::section::Section;
 use super::trunk::{self, Tree};
 use crate::branch::{Branch, BranchContext, Maplet, Pages};
 use crate::manifest::ManifestState;
@@ -77,6 +78,22 @@ impl Version {
         match self {
             Self::Trunk(tree) => tree.bytes(),
             Self::Levels(version) => version.load().bytes,
+        }
+    }
+
+    /// Live entries, all versions counted, estimated where branches are shared.
+    pub fn entries(&self) -> u64 {
+        match self {
+            Self::Trunk(tree) => tree.root().totals.entries,
+            Self::Levels(version) => version.load().entries,
+        }
+    }
+
+    /// All data, in key order, for reading it once.
+    pub fn sections(&self) -> Vec<Section> {
+        match self {
+            Self::Trunk(tree) => tree.sections(),
+            Self::Levels(version) => version.sections(),
         }
     }
 

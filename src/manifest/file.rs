@@ -68,7 +68,7 @@ pub fn read_identity(storage: &dyn Storage) -> Result<Option<Identity>> {
     }
 }
 
-/// Replaces the manifest, if there is one, by one that contains just this state, with one rename. For repair. The
+/// Replaces the manifest, if there is one, by one that contains just this state, with one rename. For repair and conversion. The
 /// state's `edits` is the number of its one record.
 pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     if let Err(found) = state.check() {

@@ -59,6 +59,11 @@ impl Common {
         Ok(())
     }
 
+    /// The options for a conversion to a component.
+    pub fn options_for(&self, component: Component) -> Options {
+        Options { disk_component: Some(component.for_store()), ..self.options(false) }
+    }
+
     fn options(&self, create_if_missing: bool) -> Options {
         let durability = if self.sync { Durability::Sync } else { Durability::Buffered };
         Options {

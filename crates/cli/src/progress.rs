@@ -63,7 +63,7 @@ impl Progress {
     }
 }
 
-/// The progress of a check or a repair.
+/// The progress of a check, a repair or a conversion.
 #[derive(Debug)]
 pub struct CheckBar {
     bar: ProgressBar,

@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 10] = [
+const READERS: [&[&str]; 11] = [
     &["get", "a"],
     &["delete", "a"],
     &["scan"],
@@ -12,6 +12,7 @@ const READERS: [&[&str]; 10] = [
     &["verify"],
     &["verify", "--quick"],
     &["repair"],
+    &["convert", "--to", "leveled"],
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
@@ -69,6 +70,7 @@ fn an_open_store_is_read_but_not_written() {
         &["load", "--ycsb", "10"],
         &["verify"],
         &["repair"],
+        &["convert", "--to", "leveled"],
         &["destroy", "--yes"],
     ] {
         store.run(arguments).refused(2, "is open in another process");
@@ -98,6 +100,8 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["load", "--batch", "0", "--ycsb", "1"],
         &["dump", "--files", "--format", "csv"],
         &["get", "a", "--memory", "lots"],
+        &["convert"],
+        &["convert", "--to", "flat"],
         &["frobnicate"],
         &["bench"],
         &["bench", "fillseq", "--threads", "many"],
@@ -114,8 +118,10 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
 fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
-    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "repair", "dump", "destroy", "bench", "soak"]
-    {
+    for name in [
+        "put", "get", "delete", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy", "bench",
+        "soak",
+    ] {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);
         assert!(help.text().contains(&format!("alluvium --db /tmp/store {name}")), "{}", help.text());

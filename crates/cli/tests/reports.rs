@@ -41,6 +41,39 @@ fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
 }
 
 #[test]
+fn a_store_is_converted_to_every_component() {
+    let store = of_records("5000");
+    let before = store.run(&["dump"]).expect(0);
+    let number = store.run(&["stat", "--json"]).expect(0).json()["last_number"].clone();
+    for (from, to) in [("trunk", "leveled"), ("leveled", "tiered"), ("tiered", "trunk")] {
+        let report = store.run(&["convert", "--to", to, "--json"]).expect(0).json();
+        assert_eq!(report["changed"], true, "{report}");
+        assert_eq!((&report["component_before"], &report["component"]), (&from.into(), &to.into()), "{report}");
+        assert_eq!(report["entries"], 5000, "{report}");
+        assert!(report["files"].as_u64() > Some(0) && report["bytes"].as_u64() > Some(0), "{report}");
+        assert!(report["seconds"].is_number(), "{report}");
+        let stat = store.run(&["stat", "--json"]).expect(0).json();
+        assert_eq!((&stat["component"], &stat["last_number"]), (&to.into(), &number), "{stat}");
+        assert_eq!(store.run(&["dump"]).expect(0).text(), before.text());
+        store.run(&["verify"]).expect(0);
+        store.run(&["get", "a", "--component", to]).expect(1);
+        store.run(&["put", "a", "1", "--component", from]).refused(2, "alluvium convert");
+        assert!(store.run(&["convert", "--to", to]).expect(0).text().contains("already"));
+    }
+    let table = store.run(&["convert", "--to", "leveled"]).expect(0);
+    for text in ["before", "now", "trunk", "leveled", "branch files", "5,000", "seconds"] {
+        assert!(table.text().contains(text), "{text}: {}", table.text());
+    }
+    store.run(&["convert", "--to", "trunk", "--component", "trunk"]).refused(2, "--to alone");
+    let path = largest(&store, "branch").expect("a branch file");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[1 << 10] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    store.run(&["convert", "--to", "trunk"]).refused(3, "page checksum");
+    assert_eq!(store.run(&["stat", "--json"]).expect(0).json()["component"], "leveled");
+}
+
+#[test]
 fn stat_shows_the_tree_level_by_level() {
     let store = large();
     let done = store.run(&["stat", "--json"]).expect(0);

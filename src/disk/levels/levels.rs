@@ -22,7 +22,7 @@ use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::pass::PassRules;
 use crate::disk::runs::requested_range::RequestedRange;
-use crate::format::manifest_edit::{LevelsShape, ManifestEdit, RunId};
+use crate::format::manifest_edit::{BranchMeta, LevelsShape, ManifestEdit, RunChange, RunId};
 use crate::manifest::ManifestState;
 use crate::merge::Retention;
 use crate::util::sync::{Arc, AtomicU64};
@@ -46,6 +46,19 @@ impl Levels {
     /// The edit that gives a new store its first version: no data.
     pub fn create_edit(shape: LevelsShape) -> ManifestEdit {
         ManifestEdit { levels: Some(shape), next_run: Some(RunId(FIRST_RUN)), ..ManifestEdit::default() }
+    }
+
+    /// The edit that gives a store without data these levels, with one run of these part files, in key order.
+    pub fn edit_of_run(tuning: &LevelsTuning, parts: &[BranchMeta]) -> ManifestEdit {
+        let mut edit = Self::create_edit(tuning.shape);
+        if !parts.is_empty() {
+            let level = tuning.level_for(parts.iter().map(|part| part.bytes).sum());
+            let added = parts.iter().map(|part| part.file).collect();
+            edit.runs = vec![RunChange { id: RunId(FIRST_RUN), level, dropped: Vec::new(), added }];
+            edit.next_run = Some(RunId(FIRST_RUN + 1));
+            edit.branches_added = parts.to_vec();
+        }
+        edit
     }
 
     /// The levels and their version as the manifest has them.

@@ -1,5 +1,5 @@
-//! The options of the levels, and their tuning. Plain data; any thread. The manifest has the shape, so it never changes
-//! after the store was created.
+//! The options of the levels, and their tuning. Plain data; any thread. The manifest has the shape; only a conversion of
+//! the closed store changes it.
 
 use crate::filter::quotient;
 use crate::format::filter_page::REMAINDER_BITS_MAX;
@@ -22,13 +22,17 @@ const FILE_BYTES_MIN: u64 = 4096;
 const SMALL_FILE_PART: u64 = 4;
 /// The most files of the next deeper level that a new file overlaps. *Otherwise:* it is costly to merge it there.
 pub const OVERLAPPED_FILES_MAX: usize = 10;
+/// The levels that a leveled store has, level 0 included. The deepest one may have any size.
+pub const LEVELED_LEVELS: usize = 7;
 /// The largest number that a knob takes.
 const KNOB_MAX: u32 = 1000;
+/// The deepest level that a conversion uses. Levels grow at least twofold, so it holds anything.
+const LEVEL_MAX: usize = 60;
 /// The largest size that a knob takes.
 const BYTES_MAX: u64 = 1 << 44;
 
 /// The shape of a store with levels (`DiskComponent::Levels`): leveled, tiered, or between the two. It is fixed when
-/// the store is created.
+/// the store is created or converted (`Db::convert`).
 ///
 /// ```
 /// use alluvium::{DiskComponent, LevelsOptions, Options};
@@ -195,10 +199,54 @@ impl LevelsTuning {
         (self.shape.file_bytes / SMALL_FILE_PART).max(FILE_BYTES_MIN)
     }
 
+    /// The level for one run of this size that is all data of a store: in a leveled store the deepest one, in a tiered one
+    /// the first whose runs usually are as large. *Otherwise:* merges soon rewrite the run, level by level.
+    pub fn level_for(&self, bytes: u64) -> u32 {
+        if self.is_leveled() {
+            return (LEVELED_LEVELS - 1) as u32;
+        }
+        let mut run_bytes = self.memtable_bytes.max(1);
+        for level in 1..LEVEL_MAX {
+            // A merge of a full level takes so many runs.
+            let taken = (self.level_runs(level - 1) as u64 * u64::from(self.shape.merge_percent)).div_ceil(100).max(2);
+            run_bytes = run_bytes.saturating_mul(taken);
+            if bytes <= run_bytes {
+                return level as u32;
+            }
+        }
+        LEVEL_MAX as u32
+    }
+
     /// In a tiered store, and for level 0: the runs of a full level.
     pub fn level_runs(&self, level: usize) -> usize {
         // A level of one run has nothing to merge.
         let runs = if level == 0 { self.shape.level0_runs } else { self.shape.runs_per_level.max(2) };
         runs as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_of_all_data_goes_where_it_is_not_merged_again() {
+        let tuning = |options: LevelsOptions| LevelsTuning {
+            shape: options.shape(1 << 20).unwrap(),
+            memtable_bytes: 1 << 20,
+            merge_operator: None,
+        };
+        let leveled = tuning(LevelsOptions::leveled());
+        assert_eq!([0, 10 << 20, 1 << 40].map(|bytes| leveled.level_for(bytes)), [6; 3]);
+        // Ten runs of a Memtable each become a run of level 1, ten of these a run of level 2.
+        let tiered = tuning(LevelsOptions::tiered());
+        for (bytes, level) in [(0, 1), (10 << 20, 1), ((10 << 20) + 1, 2), (100 << 20, 2), (101 << 20, 3)] {
+            assert_eq!(tiered.level_for(bytes), level, "{bytes} bytes, tiered");
+        }
+        let slow =
+            tuning(LevelsOptions { size_ratio: 2, runs_per_level: 2, merge_percent: 1, ..LevelsOptions::tiered() });
+        for tuning in [leveled, tiered, slow] {
+            assert!(u64::from(tuning.level_for(u64::MAX)) <= LEVEL_MAX as u64);
+        }
     }
 }

@@ -13,5 +13,6 @@ pub mod requested_range;
 pub mod reuse;
 pub mod run;
 pub mod run_cursor;
+pub mod section;
 #[cfg(test)]
 pub mod testing;

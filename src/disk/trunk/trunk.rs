@@ -24,7 +24,7 @@ use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::requested_range::RequestedRange;
-use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
+use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::Retention;
 use crate::util::Result;
@@ -54,6 +54,20 @@ impl Trunk {
             next_bundle: Some(BundleId(1)),
             ..ManifestEdit::default()
         }
+    }
+
+    /// The edit that gives a store without data a trunk, with one run of these part files, in key order. The tree is one
+    /// leaf, which background work splits by reference.
+    pub fn edit_of_run(parts: &[BranchMeta]) -> ManifestEdit {
+        let mut edit = Self::create_edit();
+        if !parts.is_empty() {
+            let branches: Vec<_> = parts.iter().map(|part| part.file).collect();
+            let bundle = BundleImage { id: BundleId(1), compacted: true, branches };
+            edit.nodes.iter_mut().for_each(|leaf| leaf.bundles = vec![bundle.clone()]);
+            edit.next_bundle = Some(BundleId(2));
+            edit.branches_added = parts.to_vec();
+        }
+        edit
     }
 
     /// The trunk and its tree as the manifest has them, or as `create_edit` makes them if the manifest has none yet.

@@ -193,8 +193,10 @@ fn wait(storage: &dyn Storage, clock: &dyn Clock, part: LockPart, mode: LockMode
             return Ok(guard);
         }
         if clock.now().saturating_sub(started) > WAIT_MAX {
-            let error =
-                std::io::Error::new(ErrorKind::TimedOut, "another process has been opening the store for 30 seconds");
+            let error = std::io::Error::new(
+                ErrorKind::TimedOut,
+                "another process has been opening, repairing or converting the store for 30 seconds",
+            );
             return Err(Error::io("wait for the lock of", &storage.path_of(LOCK), error));
         }
         clock.sleep(RETRY_INTERVAL);

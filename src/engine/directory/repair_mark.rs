@@ -1,11 +1,10 @@
-//! The repair mark: an empty file that exists while a repair runs. Its number is below the numbers of all files that
-//! the repair creates. One thread.
+//! The repair mark: an empty file that exists while a repair or a conversion runs. Its number is below the numbers of
+//! all files that these create. One thread.
 //!
 //! Invariants:
-//! 1. The mark is durable before the repair creates its first file.
-//! 2. While the mark exists, all files that the repair read still exist: the mark is removed before the first of them,
-//!    by the repair and by an opening. So a branch file with a higher number that no manifest names holds no data of
-//!    its own.
+//! 1. The mark is durable before the first of these files is created.
+//! 2. While the mark exists, all files that were read still exist: whoever removes the mark does so before removing the
+//!    first of them. So a branch file with a higher number that no manifest names holds no data of its own.
 
 use super::store_files::{StoreFile, repair_mark_name};
 use crate::io::{OpenMode, Storage};
@@ -16,7 +15,7 @@ fn marks(storage: &dyn Storage) -> Result<Vec<FileNumber>> {
     Ok(parsed.filter_map(|file| if let StoreFile::RepairMark(number) = file { Some(number) } else { None }).collect())
 }
 
-/// The mark of an interrupted repair, if there is one.
+/// The mark of an interrupted repair or conversion, if there is one.
 pub(crate) fn find(storage: &dyn Storage) -> Result<Option<FileNumber>> {
     Ok(marks(storage)?.into_iter().min())
 }
@@ -27,8 +26,8 @@ pub(crate) fn create(storage: &dyn Storage, numbers: &FileNumbers) -> Result<()>
     storage.sync_directory()
 }
 
-/// Removes the mark. Requires that the new manifest is installed, and that no file that the repair read was removed
-/// yet.
+/// Removes the mark. Requires that the new manifest is installed, and that no file that was read was
+/// removed yet.
 pub(crate) fn remove(storage: &dyn Storage) -> Result<()> {
     let marks = marks(storage)?;
     if marks.is_empty() {

@@ -45,7 +45,7 @@ pub(crate) enum StoreFile {
     Branch(FileNumber),
     Maplet(FileNumber),
     Value(FileNumber),
-    /// Marks a running or interrupted repair. Branch files with higher numbers were created by the repair.
+    /// Marks a running or interrupted repair or conversion, which created the branch files with higher numbers.
     RepairMark(FileNumber),
     /// Set aside by repair; nothing reads it. The number is the one in its name.
     Damaged(Option<FileNumber>),

@@ -7,4 +7,4 @@ pub(crate) mod host;
 pub(crate) mod opening;
 pub(crate) mod read_only_store;
 pub(crate) mod refill;
-mod shared_steps;
+pub(crate) mod shared_steps;

@@ -100,7 +100,7 @@ impl FileReaders {
 }
 
 /// An error if a keyspace was created with another comparator.
-pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+pub(crate) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for keyspace in &state.keyspaces {
         if keyspace.comparator != COMPARATOR {
             return Err(Error::Mismatch {
@@ -117,10 +117,7 @@ pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> R
 /// `docs/recovery.md`, R8: an error if the log knows of more manifest edits than the manifest has. It comes before the
 /// check of the branch files, since a shortened manifest names files that were removed long ago. Changes nothing.
 /// Requires that no writer is open.
-pub(super) fn check_manifest_end(storage: &dyn Storage, state: &ManifestState, options: &Options) -> Result<()> {
-    if options.force_cut {
-        return Ok(());
-    }
+pub(crate) fn check_manifest_end(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     let counts = |segment: &FoundSegment| match &segment.header {
         Ok(header) => {
             header.database == state.identity.database
@@ -142,7 +139,7 @@ pub(super) fn check_manifest_end(storage: &dyn Storage, state: &ManifestState, o
 
 /// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when
 /// they are read.
-pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for meta in state.branches.values() {
         let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
         let file = opened.map_err(Error::of_missing_file)?;

@@ -1,5 +1,6 @@
-//! Tools that work on a store from outside its read and write paths: verify, repair, statistics for other processes.
+//! Tools that work on a store from outside its read and write paths: verify, repair, convert.
 
+pub(crate) mod convert;
 pub(crate) mod offline;
 pub(crate) mod repair;
 pub(crate) mod verify;

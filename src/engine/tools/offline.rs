@@ -1,6 +1,6 @@
-//! Readers of the files of a store that is not open, for `verify` and repair. One thread.
+//! Readers of the files of a store that is not open, for verify, repair and convert. One thread.
 
-use crate::branch::{BranchContext, BranchResources, Compression, ExtentMemory};
+use crate::branch::{BranchContext, BranchForm, BranchResources, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::directory::locks::{self, WriterLock};
 use crate::io::Storage;
@@ -10,8 +10,8 @@ use crate::value::ValueFiles;
 
 /// Page cache for index and filter pages.
 const CACHE_BYTES: usize = 8 << 20;
-/// Enough for one reader at a time.
-const EXTENTS_BYTES: usize = 4 << 20;
+/// Enough for one reader at a time, and for a merge of many runs.
+const EXTENTS_BYTES: usize = 16 << 20;
 /// Files that are open at once.
 const FILES_OPEN_MAX: usize = 128;
 
@@ -25,6 +25,16 @@ pub(crate) struct Readers {
 impl Readers {
     /// Readers for the store `database`. New files take numbers from `next_file` on.
     pub(crate) fn new(storage: &Arc<dyn Storage>, database: DatabaseId, next_file: FileNumber) -> Self {
+        Self::writing(storage, database, next_file, Compression::default().into())
+    }
+
+    /// The same; new branch files have this form.
+    pub(crate) fn writing(
+        storage: &Arc<dyn Storage>,
+        database: DatabaseId,
+        next_file: FileNumber,
+        form: BranchForm,
+    ) -> Self {
         let numbers = Arc::new(FileNumbers::new(next_file));
         let branches = BranchContext::new(BranchResources {
             storage: Arc::clone(storage),
@@ -32,7 +42,7 @@ impl Readers {
             cache: Arc::new(PageCache::new(CACHE_BYTES)),
             files: Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
             numbers: Arc::clone(&numbers),
-            form: Compression::default().into(),
+            form,
             extents: ExtentMemory::new(EXTENTS_BYTES),
         });
         Self { branches, values: ValueFiles::new(Arc::clone(storage), database), numbers }

@@ -75,7 +75,7 @@ pub struct Options {
     /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,
     /// How the data is kept on disk. `None`: what the store was created with; a new store gets a trunk. Opening a store
-    /// with another component than it was created with is an error.
+    /// with another component than it has is an error; `Db::convert` changes it.
     pub disk_component: Option<DiskComponent>,
     /// In a store with a trunk: whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one
     /// filter for each file. Without maplets a store is a few percent smaller and bulk loads write a little less, but

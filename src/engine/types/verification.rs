@@ -40,15 +40,15 @@ impl Verification {
     }
 }
 
-/// Progress of a check or a repair.
+/// Progress of a check, a repair or a conversion.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CheckProgress<'a> {
-    /// Name of the file that is checked next.
+    /// Name of the file that is read next.
     pub file: &'a str,
-    /// Bytes checked so far.
+    /// Bytes read so far.
     pub bytes_done: u64,
-    /// Bytes to check in all; zero if not known.
+    /// Bytes to read in all; zero if not known.
     pub bytes_total: u64,
 }
 

@@ -1,5 +1,6 @@
-//! Damaged files, `verify` and repair.
+//! Damaged files, `verify`, repair, and conversion.
 
 mod bad_input;
+mod convert;
 pub mod corruption;
 mod repair;

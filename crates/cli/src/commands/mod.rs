@@ -3,6 +3,7 @@
 
 mod bench;
 mod compact;
+mod convert;
 mod destroy;
 mod dump;
 mod figures;
@@ -36,6 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Optimize(asked) => compact::run(common, &asked.range, Goal::Reads),
         Command::Verify(verify) => verify::run(common, verify),
         Command::Repair(_) => repair::run(common),
+        Command::Convert(asked) => convert::run(common, asked),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Bench(bench) => bench::run(common, bench),

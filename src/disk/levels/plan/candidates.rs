@@ -2,8 +2,8 @@
 
 use super::compaction::{Compaction, Input, Output};
 use crate::branch::Branch;
+use crate::disk::levels::options::LEVELED_LEVELS;
 use crate::disk::levels::state::key_range::KeyRange;
-use crate::disk::levels::state::targets::LEVELED_LEVELS;
 use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;

@@ -3,10 +3,8 @@
 //! sizes that are fixed from the top down, the deepest level may have as little as the one above: twice the space.) Plain
 //! data; any thread.
 
+use crate::disk::levels::options::LEVELED_LEVELS;
 use crate::format::manifest_edit::LevelsShape;
-
-/// The levels that a leveled store has, level 0 included. The deepest one may have any size.
-pub const LEVELED_LEVELS: usize = 7;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,5 +4,6 @@ mod approximate;
 pub mod cursor;
 mod figures;
 mod get;
+mod sections;
 pub mod verify;
 mod written_since;
