@@ -224,7 +224,7 @@ fn drawing(
     let component = stage.component.unwrap_or(Component::Tiered);
     conditions.extend([
         format!("keys and values of {KEY_BYTES} bytes each, which is assumed: the paper does not say"),
-        format!("component of ours: {component:?}; {} MiB of memory per engine", stage.memory.unwrap_or(MEMORY) >> 20),
+        format!("component of ours: {}; {} MiB of memory per engine", component.name(), stage.memory.unwrap_or(MEMORY) >> 20),
         format!(
             "{} cores (the paper: a laptop of 2012 with 4 threads and 8 GB), {} s per point, except loads",
             stage.cores,
