@@ -85,8 +85,10 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
 }
 
 fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
+    // With more than one run below level 0 the store would not be leveled any more.
+    let is_tiered = preset.runs_per_level > 1;
     LevelsOptions {
-        runs_per_level: knobs.runs.unwrap_or(preset.runs_per_level),
+        runs_per_level: knobs.runs.filter(|_| is_tiered).unwrap_or(preset.runs_per_level),
         level0_runs: knobs.runs.unwrap_or(preset.level0_runs),
         merge_percent: knobs.merge_percent.unwrap_or(preset.merge_percent),
         ..preset
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What keeps the data on disk, and in how many runs, is what the options say.
+    /// What keeps the data on disk, and in how many runs each level that is not empty has it, is what the options say.
     #[test]
     fn components_and_their_knobs_reach_the_store() {
         let runs = |component, levels| {
@@ -258,7 +260,7 @@ mod tests {
             assert_eq!(engine.figures().buffers_written, Some(6));
             let levels = engine.levels();
             assert_eq!(levels.iter().map(|level| level.entries).sum::<u64>(), 600);
-            levels.iter().map(|level| level.runs).collect::<Vec<u64>>()
+            levels.iter().map(|level| level.runs).filter(|runs| *runs > 0).collect::<Vec<u64>>()
         };
         let knobs = |runs, merge_percent| LevelKnobs { runs: Some(runs), merge_percent: Some(merge_percent) };
         assert_eq!(runs(Some(Component::Tiered), LevelKnobs::default()), [6]);
@@ -266,6 +268,7 @@ mod tests {
         // Half of four runs go down at a time: after the fourth and the sixth.
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 50)), [2, 2]);
         // In a leveled store level 0 has one run after each merge of four.
-        assert_eq!(runs(Some(Component::Leveled), LevelKnobs::default())[0], 2);
+        assert_eq!(runs(Some(Component::Leveled), LevelKnobs::default()), [2, 1]);
+        assert_eq!(runs(Some(Component::Leveled), knobs(3, 100)), [1]);
     }
 }

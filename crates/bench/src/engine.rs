@@ -90,7 +90,7 @@ impl Component {
 /// The shape of levels; `None` for the component's own number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelKnobs {
-    /// The runs of a full level, level 0 included.
+    /// The runs of a full level, level 0 included; in a leveled store those of level 0 alone.
     pub runs: Option<u32>,
     /// The percentage of the runs of a full level that one merge takes.
     pub merge_percent: Option<u32>,

@@ -8,7 +8,7 @@
 use super::{
     Buffer, GETS, INSERTS, KEYS, Load, Place, Series, every, hits_and_misses, marks, paper_line, rate, runs_met,
 };
-use crate::engine::{Level, LevelKnobs};
+use crate::engine::{Component, Level, LevelKnobs};
 use crate::figures::drawing::{Line, Panel};
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
@@ -53,10 +53,13 @@ pub const FRACTIONS: Figure = Figure {
             if buffer == Buffer::Small {
                 // The default buffer takes a million keys in few runs, so nothing or little is merged.
                 rulings.push(rules::rises(&inserts, "0.25", "1", 1.0));
+                conditions.extend(super::buffer_condition(&loads[..1]));
+            }
+            // Other components have no such runs.
+            if buffer == Buffer::Small && stage.component.is_none_or(|component| component == Component::Tiered) {
                 let sizes = run_sizes(buffer.titled("run sizes"), &places, &loads);
                 rulings.extend(places.iter().map(|(name, _)| marks::within(&sizes, name, SIZES_FROM, SIZES_TO)));
                 panels.push(sizes);
-                conditions.extend(super::buffer_condition(&loads[..1]));
             }
             panels.extend([inserts, gets, absent, met]);
         }
@@ -83,13 +86,13 @@ fn run_sizes(title: String, places: &[Place], loads: &[Series]) -> Panel {
 }
 
 /// The mean entries of a level's runs, over what section 2.3 says: the entries of a full level above, times the
-/// fraction. The geometric mean of all levels below level 0. `None` if data is in one level only.
+/// fraction. The geometric mean of all levels below level 0; levels may be empty. `None` if data is in one level only.
 fn growth(levels: &[Level], percent: u32) -> Option<f64> {
-    let means: Vec<f64> = levels.iter().filter_map(mean_entries).collect();
+    let mut means = levels.iter().enumerate().filter_map(|(at, level)| Some((at, mean_entries(level)?)));
+    let (first, smallest) = means.next()?;
+    let (last, largest) = means.last()?;
     let expected = f64::from(RUNS) * f64::from(percent) / 100.0;
-    let logarithms: Vec<f64> = means.windows(2).map(|pair| (pair[1] / pair[0] / expected).ln()).collect();
-    let count = logarithms.len();
-    (count > 0).then(|| (logarithms.iter().sum::<f64>() / count as f64).exp())
+    Some((largest / smallest).powf(1.0 / (last - first) as f64) / expected)
 }
 
 fn mean_entries(level: &Level) -> Option<f64> {
@@ -106,12 +109,12 @@ mod tests {
             runs.iter().map(|(runs, entries)| Level { runs: *runs, probes: *runs, entries: *entries }).collect()
         };
         // A half of 8 runs: each run has four of the level above.
-        let kept = levels(&[(2, 200), (3, 1200), (1, 1600)]);
-        assert_eq!(growth(&kept, 50), Some(1.0));
-        assert_eq!(growth(&kept, 100), Some(0.5));
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        let kept = [(2, 200), (3, 1200), (1, 1600)];
+        assert!(near(growth(&levels(&kept), 50), 1.0) && near(growth(&levels(&kept), 100), 0.5));
+        assert!(near(growth(&levels(&[(0, 0), (2, 200), (0, 0), (1, 1600)]), 50), 1.0), "empty levels");
         // Too large by 2 in one of two steps.
-        let overfull = growth(&levels(&[(1, 100), (1, 800), (1, 3200)]), 50).unwrap();
-        assert!((overfull - 2f64.sqrt()).abs() < 1e-9, "{overfull}");
+        assert!(near(growth(&levels(&[(1, 100), (1, 800), (1, 3200)]), 50), 2f64.sqrt()));
         assert_eq!((growth(&levels(&[(5, 500)]), 50), growth(&[], 50)), (None, None));
     }
 

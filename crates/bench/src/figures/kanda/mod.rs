@@ -104,19 +104,25 @@ impl Load {
         Settings { num: Some(self.keys), ..stage.settings(of_figure) }
     }
 
-    /// Loads a new store in random order, then does the works one after the other, each for the stage's time. The first
-    /// outcome is the load's.
-    fn run(&self, stage: &Stage<'_>, factory: &dyn Factory, works: Vec<Work>) -> Result<Vec<Ran>> {
-        let settings = self.settings(stage);
+    /// The load of a new store, in random order.
+    fn load(&self, stage: &Stage<'_>) -> Step {
         // Neighbours in number are neighbours in key order, as with the paper's integers.
-        let load = Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled };
-        let load = Workload { name: format!("load of {}", self.keys), job: load };
-        let mut steps = vec![Step { settings: settings.clone(), workload: load }];
-        steps.extend(
-            works
-                .into_iter()
-                .map(|(name, threads, mix)| stage.timed(&settings, threads, Workload { name, job: Job::Mix(mix) })),
-        );
+        let job = Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled };
+        let workload = Workload { name: format!("load of {}", self.keys), job };
+        Step { settings: self.settings(stage), workload }
+    }
+
+    /// The works, each for the stage's time.
+    fn timed(&self, stage: &Stage<'_>, works: Vec<Work>) -> Vec<Step> {
+        let settings = self.settings(stage);
+        let step = |(name, threads, mix)| stage.timed(&settings, threads, Workload { name, job: Job::Mix(mix) });
+        works.into_iter().map(step).collect()
+    }
+
+    /// Loads, then does the works one after the other. The first outcome is the load's.
+    fn run(&self, stage: &Stage<'_>, factory: &dyn Factory, works: Vec<Work>) -> Result<Vec<Ran>> {
+        let mut steps = vec![self.load(stage)];
+        steps.extend(self.timed(stage, works));
         stage.run(factory, steps)
     }
 }

@@ -9,7 +9,9 @@ use crate::engine::{Factory, Result};
 use crate::figures::host::Ran;
 use crate::figures::stage::Stage;
 use crate::figures::{Figure, rules};
-use crate::workload::Mix;
+use crate::session::Step;
+use crate::settings::Settings;
+use crate::workload::{Job, Mix, Workload};
 
 const KEYS: u64 = 3 * MILLION;
 const THREADS_MAX: usize = 8;
@@ -23,6 +25,8 @@ const SKEWS: [(&str, Choice); 3] = [
 const AT_TWO: f64 = 1.5;
 const AT_BEST: f64 = 2.0;
 const CORES_MIN: usize = 4;
+/// Look-ups for each key before anything is measured.
+const WARM_UP: u64 = 3;
 /// Gains that differ by less than this fraction are noise.
 const SLACK: f64 = 0.1;
 
@@ -52,8 +56,9 @@ pub const THREADS: Figure = Figure {
             rulings.push(marks::two_threads(panel, AT_TWO, stage.cores));
             rulings.push(rules::scales(panel, AT_BEST, stage.cores, CORES_MIN));
         }
-        let last = &places[places.len() - 1].0;
-        rulings.push(marks::gains_more(&panels[2], &panels[0], last, SLACK));
+        // Where threads share cores, more than two say nothing.
+        let judged = if stage.cores < CORES_MIN { "2" } else { &places[places.len() - 1].0 };
+        rulings.push(marks::gains_more(&panels[2], &panels[0], judged, SLACK));
         let conditions = vec![
             format!("{keys} keys (the paper: 3 million), default buffer; each number of threads on the same loaded store"),
             "even: uniform; normal: a normal distribution over all keys, as in the paper; clustered: an exponential one with a \
@@ -68,15 +73,15 @@ fn threads(stage: &Stage<'_>) -> Vec<usize> {
     (1..=stage.threads_max.unwrap_or(THREADS_MAX).clamp(1, THREADS_MAX)).collect()
 }
 
-/// All points of all skews, after the load and a first round of look-ups that warms the caches.
+/// All points of all skews, after the load and as many look-ups as warm the caches.
 fn run(stage: &Stage<'_>, factory: &dyn Factory, keys: u64, threads: &[usize]) -> Result<Vec<Ran>> {
-    let work = |name: &str, choice, threads| -> Work {
-        (name.to_string(), threads, Mix { read: 1, choice: Some(choice), ..Mix::default() })
-    };
-    let mut works = vec![work("warm-up", Choice::Uniform, 1)];
-    for (name, choice) in SKEWS {
-        works.extend(threads.iter().map(|threads| work(&format!("{name}, {threads} threads"), choice, *threads)));
-    }
-    let ran = Load::new(keys, Buffer::Usual).run(stage, factory, works)?;
-    Ok(ran.into_iter().skip(2).collect())
+    let lookups = |choice| Mix { read: 1, choice: Some(choice), ..Mix::default() };
+    let load = Load::new(keys, Buffer::Usual);
+    let settings = Settings { ops: Some(keys * WARM_UP), ..load.settings(stage) };
+    let warm_up = Workload { name: "warm-up".into(), job: Job::Mix(lookups(Choice::Uniform)) };
+    let mut steps = vec![load.load(stage), Step { settings, workload: warm_up }];
+    let work = |name, choice, threads| -> Work { (format!("{name}, {threads} threads"), threads, lookups(choice)) };
+    let works = SKEWS.iter().flat_map(|(name, choice)| threads.iter().map(|threads| work(*name, *choice, *threads)));
+    steps.extend(load.timed(stage, works.collect()));
+    Ok(stage.run(factory, steps)?.into_iter().skip(2).collect())
 }
