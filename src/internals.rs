@@ -7,6 +7,7 @@
 mod cache;
 mod filters;
 pub mod fuzz;
+mod ranges;
 
 use crate::branch::{BranchBuilder, BranchContext, BranchResources, Compression, ExtentMemory, file_name};
 use crate::cache::{FileTable, PageCache};
@@ -30,6 +31,7 @@ pub use crate::merge::vec_cursor::VecEntry as Entry;
 pub use crate::util::random::splitmix64;
 pub use cache::{CachePart, CachedPage};
 pub use filters::{FilterPart, MapletPart};
+pub use ranges::{RunsPart, tombstone};
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 
@@ -207,10 +209,15 @@ pub struct BranchPart(Arc<BranchContext>);
 impl BranchPart {
     /// Branch files in this directory.
     pub fn new(directory: &Path) -> Self {
+        Self::with_cache(directory, 0)
+    }
+
+    /// The same with a cache of this capacity.
+    fn with_cache(directory: &Path, cache_bytes: usize) -> Self {
         let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory));
         let files = Arc::new(FileTable::new(Arc::clone(&storage), 16));
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
-        let cache = Arc::new(PageCache::new(0));
+        let cache = Arc::new(PageCache::new(cache_bytes));
         Self(BranchContext::new(BranchResources {
             storage,
             database: DatabaseId(1),

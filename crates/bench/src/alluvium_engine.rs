@@ -1,6 +1,6 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
-use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Result};
+use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result};
 use crate::striped::{Increments, Striped};
 use alluvium::{
     Change, Db, DiskComponent, Durability, LevelsOptions, MemoryComponent, Options, WriteBatch, WriteOptions,
@@ -69,8 +69,8 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let maplets = !options.plain_filters;
     let disk_component = options.component.map(|component| match component {
         Component::Trunk => DiskComponent::Trunk,
-        Component::Leveled => DiskComponent::Levels(LevelsOptions::leveled()),
-        Component::Tiered => DiskComponent::Levels(LevelsOptions::tiered()),
+        Component::Leveled => DiskComponent::Levels(shaped(LevelsOptions::leveled(), options.levels)),
+        Component::Tiered => DiskComponent::Levels(shaped(LevelsOptions::tiered(), options.levels)),
     });
     let options = Options {
         memory_budget,
@@ -82,6 +82,17 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         ..Options::default()
     };
     Ok(Store { db: Db::open(directory, options)? })
+}
+
+fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
+    // With more than one run below level 0 the store would not be leveled any more.
+    let is_tiered = preset.runs_per_level > 1;
+    LevelsOptions {
+        runs_per_level: knobs.runs.filter(|_| is_tiered).unwrap_or(preset.runs_per_level),
+        level0_runs: knobs.runs.unwrap_or(preset.level0_runs),
+        merge_percent: knobs.merge_percent.unwrap_or(preset.merge_percent),
+        ..preset
+    }
 }
 
 fn is_log(path: &Path) -> bool {
@@ -166,7 +177,13 @@ impl Engine for Store {
             data_bytes_written: Some(stats.incorporated_bytes + stats.compacted_bytes),
             log_bytes_written: Some(stats.logged_bytes),
             stalled_ns: Some(stats.slowed_ns),
+            buffers_written: Some(stats.incorporations),
         }
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        let levels = self.db.stats().levels;
+        levels.iter().map(|level| Level { runs: level.runs, probes: level.probes, entries: level.entries }).collect()
     }
 }
 
@@ -227,5 +244,31 @@ mod tests {
         {
             assert_eq!(Alluvium.is_log(&directory.path().join(name)), is_log, "{name}");
         }
+    }
+
+    /// What keeps the data on disk, and in how many runs each level that is not empty has it, is what the options say.
+    #[test]
+    fn components_and_their_knobs_reach_the_store() {
+        let runs = |component, levels| {
+            let directory = tempfile::tempdir().unwrap();
+            let options = EngineOptions { memory: Some(16 << 20), component, levels, ..EngineOptions::default() };
+            let engine = Alluvium.open(directory.path(), &options).unwrap();
+            for round in 0..6u8 {
+                (0..100u8).for_each(|key| engine.put(&[key, round], b"value").unwrap());
+                engine.settle().unwrap();
+            }
+            assert_eq!(engine.figures().buffers_written, Some(6));
+            let levels = engine.levels();
+            assert_eq!(levels.iter().map(|level| level.entries).sum::<u64>(), 600);
+            levels.iter().map(|level| level.runs).filter(|runs| *runs > 0).collect::<Vec<u64>>()
+        };
+        let knobs = |runs, merge_percent| LevelKnobs { runs: Some(runs), merge_percent: Some(merge_percent) };
+        assert_eq!(runs(Some(Component::Tiered), LevelKnobs::default()), [6]);
+        assert_eq!(runs(Some(Component::Tiered), knobs(4, 100)), [2, 1]);
+        // Half of four runs go down at a time: after the fourth and the sixth.
+        assert_eq!(runs(Some(Component::Tiered), knobs(4, 50)), [2, 2]);
+        // In a leveled store level 0 has one run after each merge of four.
+        assert_eq!(runs(Some(Component::Leveled), LevelKnobs::default()), [2, 1]);
+        assert_eq!(runs(Some(Component::Leveled), knobs(3, 100)), [1]);
     }
 }

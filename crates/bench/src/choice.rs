@@ -2,7 +2,13 @@
 
 use crate::random::{Permutation, Random};
 use crate::zipfian::Zipfian;
+use rand_distr::{Distribution, Exp1, StandardNormal};
 use serde::{Deserialize, Serialize};
+
+/// Standard deviations of the normal distribution between the first and the last key number.
+const NORMAL_DEVIATIONS: f64 = 6.0;
+/// The mean of the exponential distribution, as a fraction of the keys: nearly all draws are among the first hundredth.
+const EXPONENTIAL_MEAN: f64 = 0.001;
 
 /// A distribution over the loaded keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +29,10 @@ pub enum Choice {
         /// Size of a block of keys that are popular together: with sequential keys, neighbours.
         block: u64,
     },
+    /// Normal over the key numbers: those in the middle most often, those at either end rarely.
+    Normal,
+    /// Exponential over the key numbers: the first ones most often. Few keys are drawn at all.
+    Exponential,
 }
 
 /// Chooses key numbers.
@@ -51,7 +61,7 @@ impl Chooser {
         }
         self.count = count;
         match self.choice {
-            Choice::Uniform => {}
+            Choice::Uniform | Choice::Normal | Choice::Exponential => {}
             Choice::Latest => self.zipfian.grow(count),
             Choice::Zipfian => {
                 self.zipfian.grow(count);
@@ -78,6 +88,24 @@ impl Chooser {
                 let place = self.permutation.at(random.below(popular)) * block + random.below(block);
                 // The last block may be shorter.
                 place.min(self.count - 1)
+            }
+            Choice::Normal => self.among(|| {
+                let drawn: f64 = StandardNormal.sample(random);
+                0.5 + drawn / NORMAL_DEVIATIONS
+            }),
+            Choice::Exponential => self.among(|| {
+                let drawn: f64 = Exp1.sample(random);
+                drawn * EXPONENTIAL_MEAN
+            }),
+        }
+    }
+
+    /// The number at a place from 0 to 1; draws again, which is rare, if a place is outside.
+    fn among(&self, mut draw: impl FnMut() -> f64) -> u64 {
+        loop {
+            let place = draw();
+            if (0.0..1.0).contains(&place) {
+                return ((place * self.count as f64) as u64).min(self.count - 1);
             }
         }
     }
@@ -141,8 +169,24 @@ mod tests {
     }
 
     #[test]
+    fn normal_keys_are_in_the_middle_and_exponential_ones_are_few() {
+        let (counts, _) = drawn(Choice::Normal);
+        // One deviation on either side has 68.27% of a normal distribution.
+        let deviation = (COUNT as f64 / NORMAL_DEVIATIONS) as usize;
+        let middle = share(&counts[5_000 - deviation..5_000 + deviation]);
+        assert!((0.678..0.688).contains(&middle), "{middle}");
+        assert!(share(&counts[..5_000]) > 0.495 && share(&counts[..5_000]) < 0.505);
+        let (counts, sorted) = drawn(Choice::Exponential);
+        // The first tenth of a percent has 1 - 1/e of an exponential distribution with that mean.
+        let first = share(&counts[..10]);
+        assert!((0.628..0.636).contains(&first), "{first}");
+        assert_eq!(counts[..10], sorted[..10], "the first are the most popular, in order");
+        assert!(counts.iter().filter(|count| **count > 0).count() < 200);
+    }
+
+    #[test]
     fn growth_takes_the_new_keys_in() {
-        for choice in [Choice::Uniform, Choice::Zipfian, Choice::Latest] {
+        for choice in [Choice::Uniform, Choice::Zipfian, Choice::Latest, Choice::Normal] {
             let (mut chooser, mut random) = (Chooser::new(choice, 1, 1000), Random::new(3, 0));
             for count in 1..=1000 {
                 chooser.grow(count);

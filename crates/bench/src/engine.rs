@@ -27,6 +27,19 @@ pub struct Figures {
     pub log_bytes_written: Option<u64>,
     /// Nanoseconds for which writers were slowed or stopped.
     pub stalled_ns: Option<u64>,
+    /// Memory components that were full, or flushed, and written to files.
+    pub buffers_written: Option<u64>,
+}
+
+/// One level of the structure that keeps the data on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// Sorted runs.
+    pub runs: u64,
+    /// The most filters that a look-up asks here.
+    pub probes: u64,
+    /// Entries of all runs.
+    pub entries: u64,
 }
 
 /// The settings that every engine gets when it is opened.
@@ -44,6 +57,9 @@ pub struct EngineOptions {
     /// What keeps the data on disk, if the engine has a choice; `None` for its default.
     #[serde(default)]
     pub component: Option<Component>,
+    /// The shape of the levels, if the component has levels.
+    #[serde(default)]
+    pub levels: LevelKnobs,
     /// The store is one of several side by side; sizes are the totals of all.
     #[serde(default)]
     pub partitions: Option<Partitions>,
@@ -69,6 +85,15 @@ impl Component {
             Self::Tiered => "tiered",
         }
     }
+}
+
+/// The shape of levels; `None` for the component's own number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelKnobs {
+    /// The runs of a full level, level 0 included; in a leveled store those of level 0 alone.
+    pub runs: Option<u32>,
+    /// The percentage of the runs of a full level that one merge takes.
+    pub merge_percent: Option<u32>,
 }
 
 /// Stores side by side, each with a range of the keys.
@@ -147,6 +172,10 @@ pub trait Engine: Send + Sync {
     fn settle(&self) -> Result<()>;
     /// Its counters.
     fn figures(&self) -> Figures;
+    /// The levels on disk, the newest first; empty if the engine does not tell.
+    fn levels(&self) -> Vec<Level> {
+        Vec::new()
+    }
 }
 
 /// An update in two steps.

@@ -38,7 +38,7 @@ pub mod workload;
 mod zipfian;
 
 pub use alluvium_engine::{Alluvium, AlluviumStriped, SingleLevel};
-pub use engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Partitions};
+pub use engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions};
 pub use outcome::Outcome;
 pub use progress::Progress;
 pub use session::{Session, Step};

@@ -46,9 +46,13 @@ struct Written {
     source: Source,
 }
 
+/// What a counter has grown by; none if it is unknown.
+fn since(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?))
+}
+
 /// The engine's counters if it has them, else the kernel's.
 fn written(before: &Figures, after: &Figures, device: Option<u64>) -> Written {
-    let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
     let log = since(before.log_bytes_written, after.log_bytes_written);
     if let Some(data) = since(before.data_bytes_written, after.data_bytes_written) {
         return Written { data: Some(data), log, source: Source::Engine };
@@ -138,6 +142,8 @@ impl Before {
             harness_ns: place.harness_ns,
             latency: tally.latencies.curve(),
             series: ran.series,
+            buffers_written: since(self.figures.buffers_written, after.buffers_written),
+            levels: engine.levels(),
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),
             write_amp: ratio(written.data, bytes_written),
             log_amp: ratio(written.log, bytes_written),
@@ -162,8 +168,11 @@ mod tests {
 
     #[test]
     fn the_engine_s_figures_come_first_and_the_kernel_s_fill_gaps() {
-        let figures =
-            |data_bytes_written, log_bytes_written| Figures { data_bytes_written, log_bytes_written, stalled_ns: None };
+        let figures = |data_bytes_written, log_bytes_written| Figures {
+            data_bytes_written,
+            log_bytes_written,
+            ..Figures::default()
+        };
         let known = written(&figures(Some(10), Some(5)), &figures(Some(110), Some(25)), Some(1000));
         assert_eq!(known, Written { data: Some(100), log: Some(20), source: Source::Engine });
         let log_only = written(&figures(None, Some(5)), &figures(None, Some(25)), Some(1000));

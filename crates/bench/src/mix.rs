@@ -37,15 +37,19 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     let insertable = if mix.grows() { total.unwrap_or(field.loaded) } else { 0 };
     let choice = mix.choice.unwrap_or(Choice::Uniform);
     let range = (field.loaded / mix.ranges.max(1)).max(1);
-    let chooser = Chooser::new(choice, range, range.saturating_add(insertable));
-    let mut mixer = Mixer::new(field, lane, Random::new(field.settings.seed, lane as u64 + 1), chooser);
+    let chooser = |choice| Chooser::new(choice, range, range.saturating_add(insertable));
+    let random = Random::new(field.settings.seed, lane as u64 + 1);
+    let mut mixer = Mixer::new(field, lane, random, chooser(choice));
+    mixer.overwritten = mix.overwrite_choice.map(chooser);
     mixer.first = lane as u64 % mix.ranges.max(1) * range;
     let draw = Draw::new(mix);
     let mut now = mixer.tally.latencies.restart();
     // At least one operation is done, however late the thread gets to run: a point without any has no meaning.
     while share.is_none_or(|share| mixer.tally.ops < share) && (mixer.tally.ops == 0 || !field.stopped(now)) {
         if mix.grows() && mix.ranges <= 1 && mixer.tally.ops.is_multiple_of(LOOK_EVERY) {
-            mixer.chooser.grow(field.acknowledged());
+            let count = field.acknowledged();
+            mixer.chooser.grow(count);
+            mixer.overwritten.iter_mut().for_each(|chooser| chooser.grow(count));
         }
         let left = share.map_or(u64::MAX, |share| share - mixer.tally.ops);
         let operation = draw.operation(&mut mixer.random);
@@ -114,6 +118,8 @@ struct Mixer<'f, 'a> {
     lane: usize,
     random: Random,
     chooser: Chooser,
+    /// Chooses the keys that are overwritten, if not `chooser` does.
+    overwritten: Option<Chooser>,
     /// The key number that the chooser's first number stands for.
     first: u64,
     key: Vec<u8>,
@@ -124,7 +130,7 @@ struct Mixer<'f, 'a> {
 impl<'f, 'a> Mixer<'f, 'a> {
     fn new(field: &'f Field<'a>, lane: usize, random: Random, chooser: Chooser) -> Self {
         let key = vec![0; field.keys.bytes()];
-        Self { field, lane, random, chooser, first: 0, key, value: Vec::new(), tally: Tally::new() }
+        Self { field, lane, random, chooser, overwritten: None, first: 0, key, value: Vec::new(), tally: Tally::new() }
     }
 
     /// Does one operation, or a batch of at most `left`; returns their number.
@@ -151,7 +157,13 @@ impl<'f, 'a> Mixer<'f, 'a> {
         self.first + self.chooser.pick(&mut self.random)
     }
 
-    /// The same; also writes the key to the buffer.
+    /// The number of a loaded key that is overwritten.
+    #[inline]
+    fn number_to_overwrite(&mut self) -> u64 {
+        self.first + self.overwritten.as_ref().unwrap_or(&self.chooser).pick(&mut self.random)
+    }
+
+    /// As `number`; also writes the key to the buffer.
     #[inline]
     fn pick(&mut self) -> u64 {
         let number = self.number();
@@ -192,10 +204,12 @@ impl<'f, 'a> Mixer<'f, 'a> {
         let field = self.field;
         let pair_bytes = (field.keys.bytes() + field.values.bytes()) as u64;
         if count == 1 {
-            let number = self.pick();
+            let number = self.number_to_overwrite();
+            field.keys.write(number, &mut self.key);
             field.engine.put(&self.key, field.values.of(number, self.random.below(VERSIONS)))?;
         } else {
-            let numbers: Vec<(u64, u64)> = (0..count).map(|_| (self.number(), self.random.below(VERSIONS))).collect();
+            let numbers: Vec<(u64, u64)> =
+                (0..count).map(|_| (self.number_to_overwrite(), self.random.below(VERSIONS))).collect();
             let bytes = field.keys.bytes();
             let mut keys = vec![0; bytes * numbers.len()];
             numbers.iter().zip(keys.chunks_exact_mut(bytes)).for_each(|((n, _), key)| field.keys.write(*n, key));

@@ -1,5 +1,6 @@
 //! The result of a workload. One JSON object; a child process writes it, its parent reads it.
 
+use crate::engine::Level;
 use serde::{Deserialize, Serialize};
 
 /// The figures of one workload on one engine. The latency of an operation runs from the end of the previous operation
@@ -81,6 +82,10 @@ pub struct Outcome {
     pub series: Vec<Sample>,
     /// Time for which writers were slowed or stopped, by the engine's own counters.
     pub stalled_ms: Option<f64>,
+    /// Memory components that were written to files, settling included.
+    pub buffers_written: Option<u64>,
+    /// The levels on disk after settling, the newest first; empty if the engine does not tell.
+    pub levels: Vec<Level>,
 
     /// Bytes written to data files per user byte written, settling included. `None` if nothing was written.
     pub write_amp: Option<f64>,

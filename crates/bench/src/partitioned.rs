@@ -119,6 +119,7 @@ impl Engine for Partitioned {
             data_bytes_written: sum(&all, |figures| figures.data_bytes_written),
             log_bytes_written: sum(&all, |figures| figures.log_bytes_written),
             stalled_ns: sum(&all, |figures| figures.stalled_ns),
+            buffers_written: sum(&all, |figures| figures.buffers_written),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Pseudo-random numbers from a seed: a generator, a bijection of 64-bit numbers, permutations of a range. Pure
 //! functions and plain values; each thread has its own generators.
 
+use rand_core::TryRng;
+use std::convert::Infallible;
+
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
 const SECOND: u64 = 0x94d0_49bb_1331_11eb;
@@ -90,6 +93,27 @@ impl Random {
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// So that the distributions of `rand_distr` can draw from it.
+impl TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.bits() >> 32) as u32)
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.bits())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&self.bits().to_le_bytes()[..piece.len()]);
+        }
+        Ok(())
     }
 }
 

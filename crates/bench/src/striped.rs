@@ -6,7 +6,7 @@
 //! 2. Several stripes are taken in the order of their numbers.
 
 use crate::counter;
-use crate::engine::{Direction, Engine, Figures, Result, get_and_put};
+use crate::engine::{Direction, Engine, Figures, Level, Result, get_and_put};
 use crate::random::scramble;
 use crossbeam_utils::CachePadded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -111,6 +111,10 @@ impl<E: Engine> Engine for Striped<E> {
 
     fn settle(&self) -> Result<()> {
         self.engine.settle()
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        self.engine.levels()
     }
 
     fn figures(&self) -> Figures {

@@ -289,3 +289,27 @@ fn threads_of_ranges_keep_to_their_own() {
         assert!(numbers.iter().filter(|number| quarter.contains(*number)).count() > 50, "{quarter:?}");
     }
 }
+
+#[test]
+fn overwrites_may_have_keys_of_another_distribution_than_reads() {
+    for batch_size in [1, 10] {
+        let map = Shared::default();
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings { batch_size, num: Some(20_000), ..small() };
+        let mut session = Session::new(&map, directory.path(), settings.clone()).unwrap();
+        session.run(&named("fillseq", &settings).unwrap(), &()).unwrap();
+        let overwrite_choice = Some(Choice::Exponential);
+        let mix = Mix { read: 1, overwrite: 1, choice: Some(Choice::Uniform), overwrite_choice, ..Mix::default() };
+        let run = |session: &mut Session<'_>, mix| {
+            session.run(&Workload { name: "pairing".into(), job: Job::Mix(mix) }, &()).unwrap()
+        };
+        // Checks are on, so every read finds its key.
+        let outcome = run(&mut session, mix.clone());
+        assert!(outcome.found > 1000 && outcome.user_bytes_written > 0, "{outcome:?}");
+        map.0.lock().unwrap().clear();
+        run(&mut session, Mix { read: 0, ..mix });
+        let numbers: Vec<u64> = map.0.lock().unwrap().keys().map(|key| Keys::sequential_number(key)).collect();
+        // The mean is 20 of 20,000 keys.
+        assert!(numbers.len() > 40 && numbers.iter().all(|number| *number < 500), "{numbers:?}");
+    }
+}

@@ -67,6 +67,8 @@ pub struct Mix {
     pub scan_pairs: (u64, u64),
     /// The key distribution.
     pub choice: Option<Choice>,
+    /// The distribution of the keys that are overwritten; `None`: `choice`.
+    pub overwrite_choice: Option<Choice>,
     /// The numbers of the loaded keys are divided into this many ranges of equal size, and each thread uses one; 0: all
     /// threads use all.
     pub ranges: u64,

@@ -61,6 +61,8 @@ impl Factory for KindFactory {
                     directory,
                     memory_bytes,
                     write_buffer: options.write_buffer,
+                    component: options.component,
+                    levels: options.levels,
                     data_bytes: self.data_bytes,
                     sync: options.sync,
                     background_threads: self.background_threads,

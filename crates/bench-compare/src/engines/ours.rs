@@ -2,33 +2,36 @@
 
 use super::setup::{Defaults, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Component, Engine, EngineOptions, Factory, Result};
-use alluvium_bench::{Alluvium, AlluviumStriped};
+use alluvium_bench::{Alluvium, AlluviumStriped, LevelKnobs};
 use std::path::Path;
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
-    open_by(&Alluvium, Component::Trunk, "its own", setup)
+    open_by(&Alluvium, None, "its own", setup)
 }
 
 /// Opens it with levels of one run each instead of a trunk.
 pub fn open_leveled(setup: &Setup) -> Result<Opened> {
-    open_by(&Alluvium, Component::Leveled, "its own", setup)
+    open_by(&Alluvium, Some(Component::Leveled), "its own", setup)
 }
 
 /// Opens it with levels of several runs instead of a trunk.
 pub fn open_tiered(setup: &Setup) -> Result<Opened> {
-    open_by(&Alluvium, Component::Tiered, "its own", setup)
+    open_by(&Alluvium, Some(Component::Tiered), "its own", setup)
 }
 
 /// Opens it with read-modify-writes under locks, around its gets and puts.
 pub fn open_striped(setup: &Setup) -> Result<Opened> {
-    open_by(&AlluviumStriped, Component::Trunk, STRIPED, setup)
+    open_by(&AlluviumStriped, None, STRIPED, setup)
 }
 
-fn open_by(factory: &dyn Factory, component: Component, modifies: &str, setup: &Setup) -> Result<Opened> {
+/// An engine that is named after a component has that one, whatever the setup says.
+fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup: &Setup) -> Result<Opened> {
+    let component = own.or(setup.component).unwrap_or(Component::Trunk);
     let options = EngineOptions {
         memory: Some(setup.budget_bytes()),
         write_buffer: setup.write_buffer,
+        levels: setup.levels,
         sync: setup.sync,
         component: Some(component),
         ..EngineOptions::default()
@@ -37,7 +40,7 @@ fn open_by(factory: &dyn Factory, component: Component, modifies: &str, setup: &
     let interval = alluvium::Options::default().sync_interval;
     let settings = vec![
         mib("budget for everything", setup.budget_bytes()),
-        setting("component", component.name()),
+        setting("component", shape(component, setup.levels)),
         setting("background threads", "its default, from the number of cores"),
         setting("filter", "quotient"),
         setting("compression", "none"),
@@ -47,6 +50,14 @@ fn open_by(factory: &dyn Factory, component: Component, modifies: &str, setup: &
         setting("read-modify-write", modifies),
     ];
     Ok(Opened { engine, version: env!("CARGO_PKG_VERSION").to_owned(), settings })
+}
+
+/// The component and what the setup says of its shape.
+fn shape(component: Component, levels: LevelKnobs) -> String {
+    let part = |what: &str, number: Option<u32>| number.map_or(String::new(), |number| format!(", {what} {number}"));
+    let (runs, percent) =
+        (part("runs of a level", levels.runs), part("percent of them in a merge", levels.merge_percent));
+    if component == Component::Trunk { component.name().into() } else { format!("{}{runs}{percent}", component.name()) }
 }
 
 /// Opens it with its default options.

@@ -176,6 +176,7 @@ impl Engine for Rocks {
             data_bytes_written: Some(self.ticker(Ticker::FlushWriteBytes) + self.ticker(Ticker::CompactWriteBytes)),
             log_bytes_written: Some(self.ticker(Ticker::WalFileBytes)),
             stalled_ns: Some(self.ticker(Ticker::StallMicros) * 1000),
+            ..Figures::default()
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The configuration that every engine gets when it is opened, and what it reports: the same for all, so that none has
 //! an advantage.
 
-use alluvium_bench::Engine;
 use alluvium_bench::engine::Result;
+use alluvium_bench::{Component, Engine, LevelKnobs};
 use std::path::PathBuf;
 
 /// One setting of an engine, as it is printed and kept with the results.
@@ -17,6 +17,10 @@ pub struct Setup {
     pub memory_bytes: u64,
     /// Bytes of a write buffer; `None` to derive it from the memory.
     pub write_buffer: Option<u64>,
+    /// What keeps Alluvium's data on disk; other engines have no choice.
+    pub component: Option<Component>,
+    /// The shape of Alluvium's levels, if the component has levels.
+    pub levels: LevelKnobs,
     /// Bytes of keys and values that will be stored.
     pub data_bytes: u64,
     /// Whether every write is synced before it returns.
@@ -109,6 +113,8 @@ mod tests {
             directory: PathBuf::from("nowhere"),
             memory_bytes,
             write_buffer: None,
+            component: None,
+            levels: LevelKnobs::default(),
             data_bytes: 0,
             sync: false,
             background_threads: 2,

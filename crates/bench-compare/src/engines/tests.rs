@@ -1,12 +1,21 @@
 //! Every engine that is built in returns correct results, and engines are picked by name.
 
 use super::*;
-use alluvium_bench::counter;
 use alluvium_bench::engine::{Direction, Engine};
+use alluvium_bench::{LevelKnobs, counter};
 use std::path::PathBuf;
 
 fn setup(directory: PathBuf, sync: bool) -> Setup {
-    Setup { directory, memory_bytes: 256 << 20, write_buffer: None, data_bytes: 1 << 20, sync, background_threads: 2 }
+    Setup {
+        directory,
+        memory_bytes: 256 << 20,
+        write_buffer: None,
+        component: None,
+        levels: LevelKnobs::default(),
+        data_bytes: 1 << 20,
+        sync,
+        background_threads: 2,
+    }
 }
 
 fn key(number: u32) -> [u8; 8] {

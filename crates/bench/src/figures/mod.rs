@@ -8,6 +8,7 @@ mod clsm;
 mod drawing;
 mod flodb;
 mod host;
+mod kanda;
 mod plot;
 mod rules;
 mod splinterdb;
@@ -33,7 +34,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 22] = [
+pub const ALL: [Figure; 29] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -47,6 +48,13 @@ pub const ALL: [Figure; 22] = [
     flodb::SCAN_RATIO,
     flodb::MEMORY_SIZE,
     flodb::SKEWED,
+    kanda::LOADS,
+    kanda::LOOKUPS,
+    kanda::FRACTIONS,
+    kanda::MIX,
+    kanda::SKEW,
+    kanda::THREADS,
+    kanda::RUNS,
     splinterdb::YCSB,
     splinterdb::AMPLIFICATION,
     splinterdb::LATENCY,
@@ -65,9 +73,11 @@ pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
         ALL.iter().filter(|figure| figure.name == name || of_paper(figure) || name == "all").collect();
     if found.is_empty() {
         let names: Vec<&str> = ALL.iter().map(|figure| figure.name).collect();
-        return Err(
-            format!("there is no figure {name:?}\nknown: all, clsm, flodb, splinterdb, {}", names.join(", ")).into()
-        );
+        return Err(format!(
+            "there is no figure {name:?}\nknown: all, clsm, flodb, kanda, splinterdb, {}",
+            names.join(", ")
+        )
+        .into());
     }
     Ok(found)
 }

@@ -6,17 +6,17 @@ use super::plot::short;
 /// The name of our engine.
 pub const OURS: &str = "alluvium";
 
-fn ruling(rule: String, holds: bool, why: String) -> Ruling {
+pub(super) fn ruling(rule: String, holds: bool, why: String) -> Ruling {
     Ruling { rule, judgement: if holds { Judgement::Holds } else { Judgement::Fails }, why }
 }
 
-fn not_judged(rule: String, needs: &str) -> Ruling {
+pub(super) fn not_judged(rule: String, needs: &str) -> Ruling {
     Ruling { rule, judgement: Judgement::NotJudged, why: format!("needs {needs}") }
 }
 
 /// Whether one of these engines (none: any) died at one of these points (none: at any). That fails a claim about ours;
 /// a claim about others cannot be checked. Ours comes first.
-fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<Ruling> {
+pub(super) fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<Ruling> {
     let among = |names: &[&str], name: &str| names.is_empty() || names.contains(&name);
     let dead = |line: &&Line| {
         let mut points = line.points.iter().filter(|point| among(points, &point.name));

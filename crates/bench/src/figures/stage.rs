@@ -1,7 +1,7 @@
 //! Where and at which size figures are run: the user's choices, and what follows from the machine.
 
 use super::host::{Host, Ran};
-use crate::engine::{EngineOptions, Factory, Result};
+use crate::engine::{Component, EngineOptions, Factory, Result};
 use crate::session::Step;
 use crate::settings::Settings;
 use crate::workload::Workload;
@@ -18,6 +18,8 @@ pub struct Stage<'a> {
     pub duration: Duration,
     /// Memory of every engine, instead of the figure's own.
     pub memory: Option<u64>,
+    /// What keeps the data of our engine on disk, instead of the figure's own or the default.
+    pub component: Option<Component>,
     /// Maximum number of threads, instead of four times the cores and 16.
     pub threads_max: Option<usize>,
     /// Whether values are checked.
@@ -33,7 +35,17 @@ impl<'a> Stage<'a> {
     pub fn new(directory: &'a Path, host: &'a dyn Host) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let duration = Duration::from_secs(3);
-        Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, host }
+        Self {
+            directory,
+            num: None,
+            duration,
+            memory: None,
+            component: None,
+            threads_max: None,
+            check: false,
+            cores,
+            host,
+        }
     }
 
     /// 1, 2, 4 and so on: the paper's numbers of threads, as far as they make sense here.
@@ -52,7 +64,9 @@ impl<'a> Stage<'a> {
 
     /// A figure's default, overridden by the user's choice.
     pub fn settings(&self, settings: Settings) -> Settings {
-        let engine = EngineOptions { memory: self.memory.or(settings.engine.memory), ..settings.engine };
+        let memory = self.memory.or(settings.engine.memory);
+        let component = self.component.or(settings.engine.component);
+        let engine = EngineOptions { memory, component, ..settings.engine };
         Settings { num: self.num.or(settings.num), engine, ..settings }
     }
 

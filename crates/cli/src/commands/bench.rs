@@ -57,7 +57,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             sync: common.sync,
             plain_filters: bench.filters == Filters::Quotient,
             component: common.component.map(Component::for_bench),
-            partitions: None,
+            ..EngineOptions::default()
         },
         ..Settings::default()
     }

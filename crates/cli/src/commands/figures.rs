@@ -1,6 +1,6 @@
 //! `bench figures`: reproduces a paper's figure as tables, plots and checks of the paper's claims.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Component};
 use crate::bench_arguments::Figures;
 use crate::bench_progress::BenchProgress;
 use crate::commands::bench;
@@ -21,6 +21,7 @@ pub fn run(common: &Common, arguments: &Figures) -> Result<(), Failure> {
     let host = InProcess(&progress);
     let mut stage = Stage::new(temporary.path(), &host);
     (stage.num, stage.duration, stage.memory) = (arguments.num, arguments.duration, common.memory);
+    stage.component = common.component.map(Component::for_bench);
     (stage.threads_max, stage.check) = (arguments.threads.map(usize::from), arguments.check);
     let drawn = figures.iter().try_for_each(|figure| {
         let drawing = (figure.draw)(figure, &stage, &[&Alluvium]);

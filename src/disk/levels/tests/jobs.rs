@@ -43,6 +43,40 @@ fn jobs_of_disjoint_ranges_run_together_and_no_file_is_in_two() {
     rig.check_reads(&mut Random(2), 100);
 }
 
+/// Kanda §2.3: "the size of a levels runs is identical to the total size of its shallower neighbor multiplied by the
+/// fraction of runs merged".
+#[test]
+fn runs_of_a_level_have_the_size_of_the_level_above_times_the_merge_fraction() {
+    const EACH: u64 = 10;
+    const RUNS: u32 = 8;
+    for percent in [25, 50, 75, 100] {
+        let options = LevelsOptions {
+            runs_per_level: RUNS,
+            level0_runs: RUNS,
+            merge_percent: percent,
+            ..small(LevelsOptions::tiered())
+        };
+        let mut rig = Rig::new(&options);
+        for step in 0..150 {
+            rig.incorporate((0..EACH).map(|at| put(at * 1000 + step, 1)).collect());
+            rig.work();
+        }
+        let growth = u64::from(RUNS * percent / 100);
+        let mut expected = EACH;
+        let mut entries = 0;
+        for level in rig.version.levels() {
+            for run in &level.runs {
+                let found: u64 = run.run.parts().iter().map(|part| part.meta().entries).sum();
+                assert_eq!(found, expected, "{percent}%\n{}", rig.describe());
+                entries += found;
+            }
+            expected *= growth;
+        }
+        assert_eq!(entries, 150 * EACH);
+        assert!(rig.version.levels().len() >= 3, "{percent}%\n{}", rig.describe());
+    }
+}
+
 #[test]
 fn a_tiered_level_is_merged_by_one_job_at_a_time() {
     let mut rig = Rig::new(&small(LevelsOptions::tiered()));

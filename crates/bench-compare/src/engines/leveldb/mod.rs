@@ -153,7 +153,7 @@ impl Engine for Level {
         Figures {
             data_bytes_written: written_bytes(&self.statistics()),
             log_bytes_written: Some(self.logged.load(Ordering::Relaxed)),
-            stalled_ns: None,
+            ..Figures::default()
         }
     }
 }
