@@ -31,7 +31,7 @@ pub use crate::merge::vec_cursor::VecEntry as Entry;
 pub use crate::util::random::splitmix64;
 pub use cache::{CachePart, CachedPage};
 pub use filters::{FilterPart, MapletPart};
-pub use ranges::{RunsPart, tombstone};
+pub use ranges::{RunsPart, VisitRun, tombstone};
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 

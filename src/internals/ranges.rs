@@ -9,6 +9,9 @@ use crate::util::{Kind, Result, SequenceNumber, key};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+/// Takes a key and its value, or `None` for a tombstone.
+pub type VisitRun<'v> = dyn FnMut(&[u8], Option<&[u8]>) + 'v;
+
 /// Runs of one branch file each. Their pages stay in the cache.
 pub struct RunsPart {
     runs: Vec<Arc<Branch>>,
@@ -47,9 +50,8 @@ impl RunsPart {
         })
     }
 
-    /// Shows the entries in `[from, to)` of one run after the other, the newest run first. The value of a tombstone is
-    /// `None`.
-    pub fn run_by_run(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], Option<&[u8]>)) -> Result<()> {
+    /// Shows the entries in `[from, to)` of one run after the other, the newest run first.
+    pub fn run_by_run(&self, from: &[u8], to: &[u8], visit: &mut VisitRun<'_>) -> Result<()> {
         for mut cursor in self.cursors() {
             let mut show = |entry: EntryRef<'_>| visit(entry.key, (entry.kind != Kind::Delete).then_some(entry.value));
             pass(&mut cursor, from, to, &mut show)?;

@@ -3,7 +3,8 @@
 use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result};
 use crate::striped::{Increments, Striped};
 use alluvium::{
-    Change, Db, DiskComponent, Durability, LevelsOptions, MemoryComponent, Options, WriteBatch, WriteOptions,
+    Change, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteBatch,
+    WriteOptions,
 };
 use std::path::Path;
 
@@ -91,6 +92,8 @@ fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
         runs_per_level: knobs.runs.filter(|_| is_tiered).unwrap_or(preset.runs_per_level),
         level0_runs: knobs.runs.unwrap_or(preset.level0_runs),
         merge_percent: knobs.merge_percent.unwrap_or(preset.merge_percent),
+        filter_bits: knobs.filter_bits.unwrap_or(preset.filter_bits),
+        filters: knobs.filter_bits.map_or(preset.filters, |_| LevelFilters::Equal),
         ..preset
     }
 }
@@ -262,8 +265,15 @@ mod tests {
             assert_eq!(levels.iter().map(|level| level.entries).sum::<u64>(), 600);
             levels.iter().map(|level| level.runs).filter(|runs| *runs > 0).collect::<Vec<u64>>()
         };
-        let knobs = |runs, merge_percent| LevelKnobs { runs: Some(runs), merge_percent: Some(merge_percent) };
+        let knobs = |runs, merge_percent| LevelKnobs {
+            runs: Some(runs),
+            merge_percent: Some(merge_percent),
+            ..LevelKnobs::default()
+        };
         assert_eq!(runs(Some(Component::Tiered), LevelKnobs::default()), [6]);
+        let bits = shaped(LevelsOptions::tiered(), LevelKnobs { filter_bits: Some(3), ..LevelKnobs::default() });
+        assert_eq!((bits.filter_bits, bits.filters), (3, LevelFilters::Equal));
+        assert_eq!(shaped(LevelsOptions::tiered(), LevelKnobs::default()), LevelsOptions::tiered());
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 100)), [2, 1]);
         // Half of four runs go down at a time: after the fourth and the sixth.
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 50)), [2, 2]);

@@ -94,6 +94,8 @@ pub struct LevelKnobs {
     pub runs: Option<u32>,
     /// The percentage of the runs of a full level that one merge takes.
     pub merge_percent: Option<u32>,
+    /// Bits of a fingerprint in the filters of every level: one false positive in 2^bits.
+    pub filter_bits: Option<u32>,
 }
 
 /// Stores side by side, each with a range of the keys.

@@ -55,9 +55,10 @@ fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup:
 /// The component and what the setup says of its shape.
 fn shape(component: Component, levels: LevelKnobs) -> String {
     let part = |what: &str, number: Option<u32>| number.map_or(String::new(), |number| format!(", {what} {number}"));
-    let (runs, percent) =
-        (part("runs of a level", levels.runs), part("percent of them in a merge", levels.merge_percent));
-    if component == Component::Trunk { component.name().into() } else { format!("{}{runs}{percent}", component.name()) }
+    let (runs, bits) = (part("runs of a level", levels.runs), part("bits of filters", levels.filter_bits));
+    let percent = part("percent of the runs in a merge", levels.merge_percent);
+    let knobs = if component == Component::Trunk { String::new() } else { format!("{runs}{percent}{bits}") };
+    format!("{}{knobs}", component.name())
 }
 
 /// Opens it with its default options.

@@ -34,7 +34,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 29] = [
+pub const ALL: [Figure; 30] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -53,6 +53,7 @@ pub const ALL: [Figure; 29] = [
     kanda::FRACTIONS,
     kanda::MIX,
     kanda::SKEW,
+    kanda::FILTER,
     kanda::THREADS,
     kanda::RUNS,
     splinterdb::YCSB,

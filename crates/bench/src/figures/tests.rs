@@ -71,7 +71,7 @@ fn names_are_found_or_listed() {
     let names = |name| -> Vec<&str> { named(name).unwrap().iter().map(|figure| figure.name).collect() };
     assert_eq!(names("clsm-5"), ["clsm-5"]);
     assert_eq!(names("clsm"), ["1", "5", "6", "7", "8", "9", "10", "11"].map(|number| format!("clsm-{number}")));
-    let kanda = ["table-1", "table-2", "table-3", "mix", "skew", "threads", "runs"];
+    let kanda = ["table-1", "table-2", "table-3", "mix", "skew", "filter", "threads", "runs"];
     assert_eq!(names("kanda"), kanda.map(|name| format!("kanda-{name}")));
     assert_eq!((names("splinterdb").len(), names("all").len()), (9, ALL.len()));
     for unknown in ["clsm-55", "clsm-", "splinter", ""] {
@@ -128,7 +128,7 @@ fn the_user_s_component_comes_before_the_figure_s() {
     };
     assert_eq!(component("kanda-runs", &stage).component, Some(Component::Tiered));
     let options = component("kanda-table-3", &stage);
-    assert_eq!(options.levels, LevelKnobs { runs: Some(8), merge_percent: Some(100) });
+    assert_eq!(options.levels, LevelKnobs { runs: Some(8), merge_percent: Some(100), filter_bits: None });
     stage.component = Some(Component::Leveled);
     assert_eq!(component("kanda-runs", &stage).component, Some(Component::Leveled));
     assert_eq!(component("flodb-16", &stage).component, Some(Component::Leveled));

@@ -37,7 +37,7 @@ pub const FRACTIONS: Figure = Figure {
         let mut conditions = vec![format!("{keys} keys (the paper: 1 million); {RUNS} runs in a full level")];
         for buffer in Buffer::ALL {
             let [loads, hits, misses] = every(engines, &FRACTIONS_PERCENT, |factory, percent| {
-                let levels = LevelKnobs { runs: Some(RUNS), merge_percent: Some(*percent) };
+                let levels = LevelKnobs { runs: Some(RUNS), merge_percent: Some(*percent), ..LevelKnobs::default() };
                 Load { levels, ..Load::new(keys, buffer) }.run(stage, factory, hits_and_misses())
             })?;
             let panel = |what: &str, y, series, paper, height: fn(&Outcome) -> Option<f64>| {

@@ -6,6 +6,7 @@
 //! which has about as many entries as the paper's. The text has the numbers of tables 1 to 3, which are drawn as an engine
 //! of their own; figures 3 to 5 and those without a number have no numbers in the text, so only their shape is judged.
 
+mod filter;
 mod fractions;
 mod loads;
 mod lookups;
@@ -15,6 +16,7 @@ mod runs;
 mod skew;
 mod threads;
 
+pub use filter::FILTER;
 pub use fractions::FRACTIONS;
 pub use loads::LOADS;
 pub use lookups::LOOKUPS;

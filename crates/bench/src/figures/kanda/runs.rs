@@ -20,7 +20,7 @@ pub const RUNS: Figure = Figure {
             vec![format!("{keys} keys (the paper: 1 million); all runs of a full level are merged at a time")];
         for buffer in Buffer::ALL {
             let [loads, hits, misses] = every(engines, &NUMBERS, |factory, runs| {
-                let levels = LevelKnobs { runs: Some(*runs), merge_percent: None };
+                let levels = LevelKnobs { runs: Some(*runs), ..LevelKnobs::default() };
                 Load { levels, ..Load::new(keys, buffer) }.run(stage, factory, hits_and_misses())
             })?;
             let panel = |what: &str, y, series, height: fn(&Outcome) -> Option<f64>| {
