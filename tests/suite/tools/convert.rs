@@ -194,8 +194,11 @@ fn a_crash_leaves_the_store_before_or_after_the_conversion() {
             let report = convert(&again, to).unwrap_or_else(|error| panic!("{what}: again: {error}"));
             let changed = report.changed;
             if changed {
-                // Nothing is left of the first attempt.
-                check_files(&again, &what);
+                // Nothing is left of the first attempt. (A power cut may bring back a value file whose removal was not
+                // durable yet; the next opening removes it.)
+                let left = verify(&again, Depth::Deep).unwrap().unreferenced;
+                let was_there = |name: &String| name.ends_with(".value") && found.unreferenced.contains(name);
+                assert!(left.iter().all(was_there), "{what}: {left:?}");
                 assert_eq!(names(&again, ".branch").len() as u64, report.files, "{what}");
             }
             for (disk, is_new) in [(&disk, !changed), (&repaired, !changed), (&again, true)] {
