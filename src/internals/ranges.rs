@@ -91,7 +91,7 @@ mod tests {
         let user_key = |number: u64| number.to_be_bytes();
         // Run 0 is the newest; it deletes every tenth key of those that it has.
         let run = |at: u64| -> Vec<Entry> {
-            let keys = (0..3000_u64).filter(|key| key % (at + 2) == 0);
+            let keys = (0..3000_u64).filter(|key| key.is_multiple_of(at + 2));
             let of = |key: u64| match (at, key % 10) {
                 (0, 0) => tombstone(&user_key(key), 10 - at),
                 _ => entry(&user_key(key), 10 - at, &[at as u8]),
@@ -113,7 +113,8 @@ mod tests {
             part.run_by_run(&bound(from), &bound(to), &mut collect).unwrap();
             let live: Vec<_> = collected.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
             assert_eq!(merged, live, "from {from} to {to}");
-            let has_key = |key: u64| (2..6).any(|divisor| key % divisor == 0) && key % 10 != 0 && key < 3000;
+            let has_key =
+                |key: u64| (2..6).any(|divisor| key.is_multiple_of(divisor)) && !key.is_multiple_of(10) && key < 3000;
             assert_eq!(live.len(), (from..to).filter(|key| has_key(*key)).count(), "from {from} to {to}");
         }
     }

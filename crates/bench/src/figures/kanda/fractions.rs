@@ -90,7 +90,7 @@ fn run_sizes(title: String, places: &[Place], loads: &[Series]) -> Panel {
 fn growth(levels: &[Level], percent: u32) -> Option<f64> {
     let mut means = levels.iter().enumerate().filter_map(|(at, level)| Some((at, mean_entries(level)?)));
     let (first, smallest) = means.next()?;
-    let (last, largest) = means.last()?;
+    let (last, largest) = means.next_back()?;
     let expected = f64::from(RUNS) * f64::from(percent) / 100.0;
     Some((largest / smallest).powf(1.0 / (last - first) as f64) / expected)
 }
