@@ -121,11 +121,13 @@ impl Conversion {
 
     /// Part files of the sizes that merges of the component make.
     fn writer<'a>(&self, context: &'a Arc<BranchContext>) -> OutputWriter<'a> {
-        let (bytes_min, at_gaps) = match &self.to {
-            Target::Trunk(options) => (options.part_bytes_min, *options.reused_bytes().start()),
-            Target::Levels(tuning) => (tuning.small_file_bytes(), tuning.small_file_bytes()),
-        };
-        OutputWriter::new(context, &[], bytes_min, self.file_bytes()).split_at_gaps_from(at_gaps)
+        match &self.to {
+            Target::Trunk(options) => OutputWriter::new(context, &[], options.part_bytes_min, self.file_bytes())
+                .split_at_gaps_from(*options.reused_bytes().start()),
+            Target::Levels(tuning) => OutputWriter::new(context, &[], tuning.small_file_bytes(), self.file_bytes())
+                .split_at_gaps_from(tuning.small_file_bytes())
+                .with_filter_bits(tuning.filter_bits(0)),
+        }
     }
 }
 
