@@ -103,11 +103,15 @@ impl Background {
             Task::Incorporate(generation, end) => self.incorporate(generation, end, running),
             Task::Job(job, _) => {
                 let was_full = self.health.is_full();
-                self.run_job(&job, running).inspect_err(|error| {
+                self.run_job(&job, running).or_else(|error| {
                     if error.is_disk_full() {
                         let cause = if was_full { FailureCause::DiskFullBefore } else { FailureCause::FoundNoSpace };
                         self.disk.note_failed(&job, cause);
+                        // What it wrote, before another job is picked. *Otherwise:* that one finds no space either, counts
+                        // as failed, too, and so on, until nothing is left to try and the disk stays full.
+                        self.obsolete_files.remove()?;
                     }
+                    Err(error)
                 })
             }
             Task::Remove => {

@@ -190,20 +190,11 @@ fn simulated_deletes_bring_space_back() {
 
 #[test]
 fn simulated_deletes_bring_space_back_in_levels() {
-    leveled_deletes_bring_space_back(tiny_levels(1));
-}
-
-/// Fails now and then: files of level 0 then meet so many files of the deepest level that no merge finds the space.
-#[test]
-#[ignore = "a known defect: with files of 256 KiB a disk of 16 MiB may stay full"]
-fn simulated_deletes_bring_space_back_in_levels_of_large_files() {
-    leveled_deletes_bring_space_back(DiskComponent::Levels(LevelsOptions::leveled()));
-}
-
-fn leveled_deletes_bring_space_back(component: DiskComponent) {
-    let disk = SimulatedStorage::new(1);
-    disk.set_capacity(Some(16 << 20));
-    fills_and_recovers_by_deletes(Rig::with(Arc::new(disk), Some(component)));
+    for component in [DiskComponent::Levels(LevelsOptions::leveled()), tiny_levels(1)] {
+        let disk = SimulatedStorage::new(1);
+        disk.set_capacity(Some(16 << 20));
+        fills_and_recovers_by_deletes(Rig::with(Arc::new(disk), Some(component)));
+    }
 }
 
 #[test]
