@@ -5,8 +5,8 @@
 //! 2. Tombstones are dropped, and operands become values although nothing older was found, only if no older data
 //!    overlaps the range of the inputs (`Compaction::bottom`).
 //! 3. A file that overlaps no other input is not read: the result refers to it (`runs/reuse.rs`).
-//! 4. In a leveled store, new files of level 0 end where files of level 1 begin, so that they fall into small groups. New
-//!    files of a deeper level end where they would overlap more than `OVERLAPPED_FILES_MAX` files of the next level.
+//! 4. In a leveled store, new files of level 0 end where files of the base level begin, so that they fall into small
+//!    groups. New files of a deeper level end where they would overlap more than `OVERLAPPED_FILES_MAX` files of the next level.
 
 use crate::branch::{Branch, BranchContext};
 use crate::disk::levels::options::{LevelsTuning, OVERLAPPED_FILES_MAX};

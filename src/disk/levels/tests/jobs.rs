@@ -11,7 +11,7 @@ fn picked(rig: &Rig) -> Vec<Job> {
     std::iter::from_fn(|| rig.pick()).collect()
 }
 
-/// A leveled store with full levels above level 1.
+/// A leveled store with several levels.
 fn leveled() -> Rig {
     let mut rig = Rig::new(&small(LevelsOptions::leveled()));
     let mut random = Random(1);
