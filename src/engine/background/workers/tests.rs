@@ -1,8 +1,8 @@
-//! Tests of two generations that are incorporated concurrently.
+//! Tests of two generations that are incorporated concurrently, and of a merge that finds no space.
 
 use super::*;
 use crate::db::DeterministicDb;
-use crate::engine::types::options::Options;
+use crate::engine::types::options::{DiskComponent, LevelsOptions, Options};
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::util::sync::Arc;
@@ -83,4 +83,42 @@ fn the_newer_incorporation_gives_up_if_the_older_failed() {
     let known = background.read.view.load().disk.branches().len();
     let files = disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count();
     assert_eq!(files, known, "the files of the incorporation that gave up are still there");
+}
+
+/// Once, the files of a merge that had found no space were still there when the next merge began, which found no space
+/// either and counted as failed, too. At last nothing was left to try, and the disk stayed full although half of the data
+/// was deleted.
+#[test]
+fn a_merge_without_space_gives_back_what_it_took() {
+    let disk = SimulatedStorage::new(1);
+    let levels = LevelsOptions { file_bytes: Some(4096), ..LevelsOptions::leveled() };
+    let options = Options {
+        memory_budget: Some(1 << 20),
+        background_threads: Some(1),
+        disk_component: Some(DiskComponent::Levels(levels)),
+        ..Options::default()
+    };
+    let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
+    let key = |number: u32| format!("key{number:04}");
+    (0..200).for_each(|number| db.put(key(number), [1; 100]).unwrap());
+    db.flush().unwrap();
+    (0..100).for_each(|number| db.delete(key(number * 2)).unwrap());
+    db.flush().unwrap();
+    let background = &db.engine.background;
+    background.space.enter_full(&Error::DiskFull { reason: "a file".into() });
+    let task = {
+        let mut state = background.scheduler.state.lock();
+        let task = Task::Job(priorities::pick_to_free_space(background, &state).unwrap(), None);
+        state.begin(&task);
+        task
+    };
+    let branches = || disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count();
+    let before = branches();
+    // The second of several files.
+    disk.inject("(create name~.branch nth=2) -> enospc");
+    assert!(perform(background, task).unwrap_err().is_disk_full());
+    assert_eq!(branches(), before, "the failed merge has left a file");
+    disk.clear_faults();
+    while db.step() {}
+    assert!(!background.health.is_full() && db.iter().unwrap().count() == 100);
 }
