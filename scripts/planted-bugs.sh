@@ -25,6 +25,8 @@ tombstone-dropped-early      | lib   | disk::trunk::tests::model::overwrites_and
 tombstone-dropped-early      | suite | api::model::random_operations_on_a_simulated_disk                   | shows another
 tombstone-dropped-early      | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
 newest-runs-first            | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
+version-constraint           | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
+version-constraint           | suite | api::model::random_operations_on_levels                             | shows another\|order of versions
 flushed-for-neighbour        | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
 flushed-for-neighbour        | suite | api::model::random_operations_on_a_simulated_disk                   | shows another\|ends early
 flushed-for-neighbour        | suite | crash::simulated::small::every_short_run_on_a_tree_survives_deaths        | it holds no prefix

@@ -38,6 +38,6 @@ pub use extent_memory::ExtentMemory;
 pub use maplet::{Maplet, MapletPlan};
 #[cfg(feature = "async")]
 pub use read::CacheOnlyPages;
-pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped};
+pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped, WholeFilter};
 pub use scan::{BranchCursor, Purpose, Target, search_together};
 pub use write::BranchBuilder;

@@ -24,6 +24,7 @@ impl Version {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Trunk(_) => "trunk",
+            Self::Levels(version) if version.tuning().skips() => "skip",
             Self::Levels(version) if version.tuning().is_leveled() => "leveled",
             Self::Levels(_) => "tiered",
         }

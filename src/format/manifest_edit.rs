@@ -175,6 +175,10 @@ pub struct LevelsShape {
     pub filter_bits: u32,
     /// Further bits for each level above.
     pub filter_bits_above: u32,
+    /// How many levels further than the next one a merge may place a key. 0: none. Only in a leveled store.
+    pub max_skip: u32,
+    /// The runs of such keys that a level may have above its own run. At least 1 if `max_skip` is not 0.
+    pub skip_runs: u32,
 }
 
 /// The change of a run of a level. A run is there while it has branches; its level never changes.

@@ -80,7 +80,7 @@ impl ManifestState {
     }
 
     /// Checks the runs of the whole state: their branches exist, are in no other run and have disjoint key ranges, and
-    /// a leveled store has one run for each deeper level. Adds the branches to `branches`.
+    /// a leveled store without skipping has one run for each deeper level. Adds the branches to `branches`.
     pub fn check_runs(&self, branches: &mut BTreeSet<FileNumber>) -> Checked {
         let Some(shape) = &self.levels else {
             require!(self.runs.is_empty(), "the store has runs, but no levels");
@@ -89,7 +89,7 @@ impl ManifestState {
         check_shape(shape)?;
         let mut levels = BTreeSet::new();
         for (id, run) in &self.runs {
-            let is_alone = levels.insert(run.level) || run.level == 0 || shape.runs_per_level > 1;
+            let is_alone = levels.insert(run.level) || run.level == 0 || shape.runs_per_level > 1 || shape.max_skip > 0;
             require!(is_alone, "level {} of a leveled store has two runs", run.level);
             require!(*id < self.next_run, "run {} is not below the next run number", id.0);
             require!(!run.branches.is_empty(), "run {} has no branches", id.0);
@@ -123,7 +123,9 @@ fn check_shape(shape: &LevelsShape) -> Checked {
         && shape.file_bytes > 0
         && shape.base_bytes > 0
         && (1..=REMAINDER_BITS_MAX).contains(&shape.filter_bits)
-        && shape.filter_bits_above <= REMAINDER_BITS_MAX;
+        && shape.filter_bits_above <= REMAINDER_BITS_MAX
+        && shape.max_skip <= SHAPE_MAX
+        && (shape.max_skip == 0 || (shape.runs_per_level == 1 && (1..=SHAPE_MAX).contains(&shape.skip_runs)));
     require!(fits, "levels of an impossible shape: {shape:?}");
     Ok(())
 }

@@ -77,6 +77,8 @@ mod chosen {
         TombstoneDroppedEarly,
         /// Promise 1: a merge of some runs of a tiered level takes the newest ones (`disk/levels/plan/candidates.rs`).
         NewestRunsFirst,
+        /// Promise 1: a key goes past a level that has an older version of it (`disk/levels/jobs/absence.rs`, 1).
+        VersionConstraint,
         /// Promise 1: a flush to a child counts as a flush to the child's neighbour, too (`disk/trunk/tree/node.rs`, 3).
         FlushedForNeighbour,
         /// Promise 1: joined leaves keep a file beyond the range in which it was active (`disk/trunk/tree/neighbours.rs`, 1).

@@ -15,6 +15,7 @@ pub(in crate::branch) mod pages;
 mod pinned_pages;
 mod properties;
 pub(in crate::branch) mod range_tombstones;
+mod whole_filter;
 
 pub use batched_pages::BatchedPages;
 pub use blocking_pages::BlockingPages;
@@ -22,3 +23,4 @@ pub use blocking_pages::BlockingPages;
 pub use cache_only_pages::CacheOnlyPages;
 pub use pages::{Pages, Stopped};
 pub use pinned_pages::PinnedPages;
+pub use whole_filter::WholeFilter;

@@ -8,7 +8,7 @@ use super::jobs::claim::Claim;
 use super::jobs::history::History;
 use super::jobs::job::Job;
 use super::jobs::outcome::{Change, Outcome};
-use super::jobs::pass::Pass;
+use super::jobs::pass::{Compacted, Pass};
 use super::options::LevelsTuning;
 use super::plan::compaction::Compaction;
 use super::plan::{free_space, policy, requested};
@@ -167,16 +167,21 @@ impl Levels {
         let merged = self.pass(retention, progress).compact(version, compaction)?;
         self.counters.job_done();
         let change = merged.map_or(Change::Nothing, |merged| {
-            self.counters.compacted(merged.parts.load());
+            let Compacted { run: merged, skipped, skips } = merged;
+            let mut written = merged.parts.load();
+            skipped.iter().for_each(|skipped| written += skipped.parts.load());
+            self.counters.compacted(written);
             self.counters.reused(merged.reused_bytes());
+            self.counters.skipped(&skips);
             if compaction.bottom {
-                merged.parts.iter().for_each(|branch| self.history.garbage.note_written(branch, retention));
+                let parts = merged.parts.iter().chain(skipped.iter().flat_map(|skipped| skipped.parts.iter()));
+                parts.for_each(|branch| self.history.garbage.note_written(branch, retention));
             }
             let is_move = compaction.is_move();
             if !is_move {
                 self.history.backoff.forget(compaction.level());
             }
-            Change::Compact { inputs: compaction.inputs.clone(), output: compaction.output, merged, is_move }
+            Change::Compact { inputs: compaction.inputs.clone(), output: compaction.output, merged, skipped, is_move }
         });
         Ok(Outcome { change, claim: Some(Arc::clone(&job.claim)) })
     }

@@ -24,6 +24,12 @@ const SMALL_FILE_PART: u64 = 4;
 pub const OVERLAPPED_FILES_MAX: usize = 10;
 /// The levels that a leveled store has, level 0 included. The deepest one may have any size.
 pub const LEVELED_LEVELS: usize = 7;
+/// How many levels further a merge places keys in a store that skips levels (SkipStore §4.1: two are best).
+const MAX_SKIP: u32 = 2;
+/// The most that make a difference.
+const MAX_SKIP_MOST: u32 = LEVELED_LEVELS as u32 - 1;
+/// By default, the runs of keys that skipped levels which a level may have.
+const SKIP_RUNS: u32 = 6;
 /// The largest number that a knob takes.
 const KNOB_MAX: u32 = 1000;
 /// The deepest level that a conversion uses. Levels grow at least twofold, so it holds anything.
@@ -65,6 +71,13 @@ pub struct LevelsOptions {
     pub filter_bits: u32,
     /// Which levels have these filters.
     pub filters: LevelFilters,
+    /// In a leveled store: how many levels further than usual a merge may place a key whose older versions, by the
+    /// filters, are in none of the levels passed (SkipStore §4.1). The key then is not rewritten in these levels. It
+    /// waits in a run of its own, above that of the level, for a merge that is worth its while. 0: none. At most 6.
+    pub max_skip: u32,
+    /// With `max_skip`: the runs of such keys that a level may have. More write less, and gets and scans meet more runs.
+    /// From 1 to 1000.
+    pub skip_runs: u32,
 }
 
 /// How the precision of filters is spread over the levels.
@@ -89,12 +102,20 @@ impl LevelsOptions {
             base_level_bytes: None,
             filter_bits: quotient::REMAINDER_BITS,
             filters: LevelFilters::FinerAbove,
+            max_skip: 0,
+            skip_runs: SKIP_RUNS,
         }
     }
 
     /// Writes first: up to ten runs for each level, which are merged into one run of the next level.
     pub fn tiered() -> Self {
         Self { runs_per_level: 10, level0_runs: 10, ..Self::leveled() }
+    }
+
+    /// Leveled, but keys go past levels that do not have them (SkipStore): writes are rewritten less often, and reads
+    /// meet a few more runs.
+    pub fn skip() -> Self {
+        Self { max_skip: MAX_SKIP, ..Self::leveled() }
     }
 
     /// With the bits for which at most this share of gets, above 0 and below 1, reads a file of the deepest level that
@@ -126,6 +147,15 @@ impl LevelsOptions {
         check("runs_per_level", self.runs_per_level.into(), 1..=KNOB_MAX.into())?;
         check("level0_runs", self.level0_runs.into(), 1..=KNOB_MAX.into())?;
         check("merge_percent", self.merge_percent.into(), 1..=100)?;
+        check("max_skip", self.max_skip.into(), 0..=MAX_SKIP_MOST.into())?;
+        check("skip_runs", self.skip_runs.into(), 1..=KNOB_MAX.into())?;
+        if self.max_skip > 0 && self.runs_per_level > 1 {
+            return Err(Error::InvalidArgument(format!(
+                "max_skip of the levels is {} and runs_per_level is {}; only levels of one run are skipped: set \
+                 runs_per_level to 1, or max_skip to 0",
+                self.max_skip, self.runs_per_level
+            )));
+        }
         check("filter_bits", self.filter_bits.into(), 1..=REMAINDER_BITS_MAX.into())?;
         let file_bytes = self.file_bytes.unwrap_or((memtable_bytes / FILE_PART).max(FILE_BYTES_USUAL_MIN));
         check("file_bytes", file_bytes, FILE_BYTES_MIN..=BYTES_MAX)?;
@@ -141,6 +171,8 @@ impl LevelsOptions {
             base_bytes,
             filter_bits: self.filter_bits,
             filter_bits_above: self.filter_bits_above(),
+            max_skip: self.max_skip,
+            skip_runs: if self.max_skip > 0 { self.skip_runs } else { 0 },
         })
     }
 
@@ -152,6 +184,8 @@ impl LevelsOptions {
             && self.merge_percent == shape.merge_percent
             && self.filter_bits == shape.filter_bits
             && self.filter_bits_above() == shape.filter_bits_above
+            && self.max_skip == shape.max_skip
+            && (self.max_skip == 0 || self.skip_runs == shape.skip_runs)
             && self.file_bytes.is_none_or(|bytes| bytes == shape.file_bytes)
             && self.base_level_bytes.is_none_or(|bytes| bytes == shape.base_bytes)
     }
@@ -183,7 +217,17 @@ pub struct LevelsTuning {
 }
 
 impl LevelsTuning {
-    /// Whether levels below level 0 have one run.
+    /// The deepest level in which a merge into a level may place keys.
+    pub fn deepest_skip(&self, level: usize) -> usize {
+        (level + self.shape.max_skip as usize).min(LEVELED_LEVELS - 1).max(level)
+    }
+
+    /// Whether merges place keys in deeper levels than the next.
+    pub fn skips(&self) -> bool {
+        self.shape.max_skip > 0
+    }
+
+    /// Whether levels below level 0 have one run, apart from runs of keys that skipped levels.
     pub fn is_leveled(&self) -> bool {
         self.shape.runs_per_level <= 1
     }

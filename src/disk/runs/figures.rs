@@ -33,6 +33,9 @@ pub struct Figures {
     pub file_bytes: u64,
 }
 
+/// How many levels a merge can place an entry further than the next one, none included.
+pub const SKIPS: usize = 7;
+
 /// What a component has written since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -58,6 +61,8 @@ pub struct Written {
     pub live_rewrites: u64,
     /// Bytes of branch files that merges and joins reused.
     pub reused_bytes: u64,
+    /// Entries that merges of levels placed so many levels further than the next one.
+    pub skipped: [u64; SKIPS],
     /// Jobs run.
     pub jobs: u64,
 }
@@ -76,6 +81,7 @@ pub struct Counters {
     joins: AtomicU64,
     live_rewrites: AtomicU64,
     reused_bytes: AtomicU64,
+    skipped: [AtomicU64; SKIPS],
     jobs: AtomicU64,
 }
 
@@ -123,6 +129,13 @@ impl Counters {
         self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Counts entries by how far a merge placed them.
+    pub fn skipped(&self, skips: &[u64; SKIPS]) {
+        for (counter, more) in self.skipped.iter().zip(skips) {
+            counter.fetch_add(*more, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a job.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -142,6 +155,7 @@ impl Counters {
             joins: self.joins.load(Ordering::Relaxed),
             live_rewrites: self.live_rewrites.load(Ordering::Relaxed),
             reused_bytes: self.reused_bytes.load(Ordering::Relaxed),
+            skipped: self.skipped.each_ref().map(|counter| counter.load(Ordering::Relaxed)),
             jobs: self.jobs.load(Ordering::Relaxed),
         }
     }

@@ -12,6 +12,7 @@
 //!    than the next one begins, and the part file to which a key leads holds everything that the run has of the key.
 
 use super::load::Load;
+use super::pass::Sink;
 use super::run::Key;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
 use crate::filter::quotient;
@@ -231,6 +232,32 @@ impl<'a> OutputWriter<'a> {
         self.pass_reused(None)?;
         self.end_part(None)?;
         Ok(self.parts)
+    }
+}
+
+impl Sink for OutputWriter<'_> {
+    type Parts = NewParts;
+
+    fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.add(entry)
+    }
+
+    fn add_range_tombstones(&mut self, tombstones: RangeTombstones) {
+        self.add_range_tombstones(tombstones);
+    }
+
+    fn add_reused(&mut self, key: Key) {
+        self.add_reused(key);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn finish(self) -> Result<(NewParts, u64)> {
+        let parts = self.finish()?;
+        let bytes = parts.load().bytes;
+        Ok((parts, bytes))
     }
 }
 

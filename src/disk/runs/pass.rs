@@ -1,11 +1,11 @@
 //! Passes over data: what all merges and incorporations share. Heavy I/O, no lock; one thread for each pass.
 
 use super::jobs::progress::{Progress, ProgressReporter};
-use super::output::{NewParts, OutputWriter};
+use super::output::OutputWriter;
 use super::run::{self, Key};
 use super::run_cursor::{merged, seek_together};
 use crate::branch::{Branch, Purpose, Target};
-use crate::merge::{Cursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
+use crate::merge::{Cursor, EntryRef, MergeOperator, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 
@@ -29,16 +29,37 @@ impl<'a> PassRules<'a> {
     }
 }
 
+/// Where a pass writes what it retains, in entry order.
+pub trait Sink {
+    /// What it has written.
+    type Parts;
+
+    /// Adds the next entry.
+    fn add(&mut self, entry: EntryRef<'_>) -> Result<()>;
+
+    /// Adds range tombstones, which lie after all that were added before.
+    fn add_range_tombstones(&mut self, tombstones: RangeTombstones);
+
+    /// A reused file begins at `key` (`OutputWriter::add_reused`).
+    fn add_reused(&mut self, key: Key);
+
+    /// Bytes so far.
+    fn bytes(&self) -> u64;
+
+    /// Ends all files: what was written, and its bytes.
+    fn finish(self) -> Result<(Self::Parts, u64)>;
+}
+
 /// The output of a pass.
-pub struct PassOutput<'a> {
+pub struct PassOutput<'a, S = OutputWriter<'a>> {
     rules: PassRules<'a>,
-    writer: OutputWriter<'a>,
+    writer: S,
     reporter: ProgressReporter<'a>,
 }
 
-impl<'a> PassOutput<'a> {
+impl<'a, S: Sink> PassOutput<'a, S> {
     /// The output of a pass to this writer.
-    pub fn new(rules: PassRules<'a>, writer: OutputWriter<'a>) -> Self {
+    pub fn new(rules: PassRules<'a>, writer: S) -> Self {
         Self { rules, writer, reporter: ProgressReporter::new(rules.progress) }
     }
 
@@ -91,9 +112,9 @@ impl<'a> PassOutput<'a> {
     }
 
     /// Ends the part files and reports the written bytes. The files are complete, so the pass can no longer be ended.
-    pub fn finish(mut self) -> Result<NewParts> {
-        let parts = self.writer.finish()?;
-        self.reporter.report(parts.load().bytes);
+    pub fn finish(mut self) -> Result<S::Parts> {
+        let (parts, bytes) = self.writer.finish()?;
+        self.reporter.report(bytes);
         Ok(parts)
     }
 }

@@ -51,6 +51,7 @@ impl Statistics {
             joins: written.joins,
             live_rewrites: written.live_rewrites,
             reused_bytes: written.reused_bytes,
+            skipped: written.skipped,
             slowed_writes: threads.sum(|counters| &counters.slowed_writes),
             slowed_ns: threads.sum(|counters| &counters.slowed_ns),
             garbage_slowed_writes: threads.sum(|counters| &counters.garbage_slowed_writes),

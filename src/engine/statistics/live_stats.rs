@@ -136,7 +136,8 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 44] {
+fn counters(stats: &mut Stats) -> [&mut u64; 51] {
+    let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -182,6 +183,13 @@ fn counters(stats: &mut Stats) -> [&mut u64; 44] {
         &mut stats.garbage_slowed_ns,
         &mut stats.conflicts,
         &mut stats.retried_updates,
+        skip0,
+        skip1,
+        skip2,
+        skip3,
+        skip4,
+        skip5,
+        skip6,
     ]
 }
 

@@ -212,6 +212,9 @@ pub struct Stats {
     pub live_rewrites: u64,
     /// Bytes of branch files that merges and joins reused unchanged, because nothing overlaps them.
     pub reused_bytes: u64,
+    /// In a store with levels: entries that merges placed 0, 1, … levels further than the level that they merged into. A
+    /// file that moved to the next level without being rewritten counts as one level for each of its entries.
+    pub skipped: [u64; 7],
     /// Bytes of trunk work that is due.
     pub debt_bytes: u64,
     /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows

@@ -300,8 +300,9 @@ fn encode_levels(levels: &LevelsShape, out: &mut Vec<u8>) {
     }
     varint::write(levels.file_bytes, out);
     varint::write(levels.base_bytes, out);
-    varint::write(levels.filter_bits.into(), out);
-    varint::write(levels.filter_bits_above.into(), out);
+    for number in [levels.filter_bits, levels.filter_bits_above, levels.max_skip, levels.skip_runs] {
+        varint::write(number.into(), out);
+    }
 }
 
 fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
@@ -314,6 +315,8 @@ fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
         base_bytes: reader.number()?,
         filter_bits: reader.number_u32()?,
         filter_bits_above: reader.number_u32()?,
+        max_skip: reader.number_u32()?,
+        skip_runs: reader.number_u32()?,
     })
 }
 

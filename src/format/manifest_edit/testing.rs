@@ -86,6 +86,8 @@ fn any_levels(random: &mut Random) -> LevelsShape {
         base_bytes: random.number(),
         filter_bits: random.number() as u32,
         filter_bits_above: random.number() as u32,
+        max_skip: random.number() as u32,
+        skip_runs: random.number() as u32,
     }
 }
 

@@ -159,6 +159,8 @@ fn the_encoding_never_changes() {
             base_bytes: 301,
             filter_bits: 9,
             filter_bits_above: 4,
+            max_skip: 2,
+            skip_runs: 5,
         }),
         runs: vec![
             RunChange { id: RunId(2), level: 1, dropped: vec![FileNumber(7)], added: vec![FileNumber(300)] },
@@ -179,7 +181,7 @@ fn the_encoding_never_changes() {
         &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
         &[19, 8],
         &[20, 0x80, 0x80, 0x40],
-        &[21, 10, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4],
+        &[21, 12, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4, 2, 5],
         &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
         &[23, 4],
     ];

@@ -13,6 +13,8 @@ const SHAPE: LevelsShape = LevelsShape {
     base_bytes: 1,
     filter_bits: 9,
     filter_bits_above: 0,
+    max_skip: 0,
+    skip_runs: 0,
 };
 
 fn branch(file: u64, first: &str, last: &str) -> BranchMeta {

@@ -1,6 +1,6 @@
 //! Stores with levels: how the component is chosen, recorded and shown, and what compactions leave.
 
-use crate::support::{Random, expect_sound, tiny, tiny_levels};
+use crate::support::{Random, expect_sound, tiny, tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, DiskComponent, Error, LevelFilters, LevelsOptions, Options, ReadOnlyDb};
@@ -16,14 +16,20 @@ fn open(disk: &SimulatedStorage, disk_component: Option<DiskComponent>) -> alluv
 
 #[test]
 fn the_recorded_component_wins_and_another_one_is_refused() {
-    for (created, shown) in [(tiny_levels(1), "leveled"), (tiny_levels(4), "tiered"), (DiskComponent::Trunk, "trunk")] {
+    let all = [
+        (tiny_levels(1), "leveled"),
+        (tiny_levels(4), "tiered"),
+        (tiny_skip(), "skip"),
+        (DiskComponent::Trunk, "trunk"),
+    ];
+    for (created, shown) in all {
         let disk = SimulatedStorage::new(1);
         let db = open(&disk, Some(created.clone())).unwrap();
         db.put("key", "value").unwrap();
         db.flush().unwrap();
         assert_eq!(db.stats().disk_component, shown);
         db.close().unwrap();
-        for other in [DiskComponent::Trunk, tiny_levels(1), tiny_levels(4), tiny_levels(5)] {
+        for other in [DiskComponent::Trunk, tiny_levels(1), tiny_levels(4), tiny_levels(5), tiny_skip()] {
             let opened = open(&disk, Some(other.clone()));
             if other == created {
                 opened.unwrap().close().unwrap();
@@ -62,7 +68,10 @@ fn options_outside_their_bounds_are_refused_and_create_nothing() {
         LevelsOptions { file_bytes: Some(4095), ..base.clone() },
         LevelsOptions { base_level_bytes: Some(u64::MAX), ..base.clone() },
         LevelsOptions { filter_bits: 0, ..base.clone() },
-        LevelsOptions { filter_bits: 17, ..base },
+        LevelsOptions { filter_bits: 17, ..base.clone() },
+        LevelsOptions { max_skip: 7, ..base.clone() },
+        LevelsOptions { skip_runs: 0, ..base.clone() },
+        LevelsOptions { max_skip: 1, runs_per_level: 2, ..base },
     ];
     for levels in bad {
         let disk = SimulatedStorage::new(1);
@@ -75,9 +84,9 @@ fn options_outside_their_bounds_are_refused_and_create_nothing() {
 /// Levels form in the background, a compaction leaves one run, and deleting everything leaves no file.
 #[test]
 fn levels_form_and_a_compaction_leaves_one_run() {
-    for runs in [1, 3] {
+    for component in [tiny_levels(1), tiny_levels(3), tiny_skip()] {
         let disk = SimulatedStorage::new(1);
-        let options = Options { memory_budget: Some(1 << 20), ..with(Some(tiny_levels(runs))) };
+        let options = Options { memory_budget: Some(1 << 20), ..with(Some(component)) };
         let db = DeterministicDb::open(Arc::new(disk), options).unwrap();
         let mut random = Random(3);
         let key = |number: u64| format!("key{number:06}");

@@ -2,7 +2,7 @@
 //! and reopening. The budgets are so small that the trunk grows to three levels. A failure prints its seed;
 //! `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS` choose other seeds.
 
-use crate::support::{Random, setting, tiny, tiny_levels};
+use crate::support::{Random, setting, tiny, tiny_levels, tiny_skip};
 use alluvium::internals::open_tuned;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
@@ -243,9 +243,11 @@ fn random_operations_on_a_simulated_disk() {
 #[test]
 fn random_operations_on_levels() {
     let first = setting("ALLUVIUM_SEED", 301);
-    for seed in first..first + setting("ALLUVIUM_SEEDS", 6) {
-        let usual = [LevelsOptions::leveled(), LevelsOptions::tiered()][seed as usize / 2 % 2].clone();
-        let component = [tiny_levels(1), tiny_levels(3), DiskComponent::Levels(usual)][seed as usize % 3].clone();
+    for seed in first..first + setting("ALLUVIUM_SEEDS", 8) {
+        let usual =
+            [LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip()][seed as usize / 4 % 3].clone();
+        let component =
+            [tiny_levels(1), tiny_levels(3), tiny_skip(), DiskComponent::Levels(usual)][seed as usize % 4].clone();
         let world = World::with(Arc::new(SimulatedStorage::new(seed)), seed, 20_000, Some(component));
         run_in(world, seed, 6000);
     }

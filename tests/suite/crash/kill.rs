@@ -12,7 +12,7 @@
 
 use crate::support::child;
 use crate::support::shared::Shared;
-use crate::support::{Random, setting, tiny_levels};
+use crate::support::{Random, setting, tiny_skip};
 use alluvium::storage::PosixStorage;
 use alluvium::{Db, Options, WriteBatch};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ fn open(directory: &Path, written: bool, on_levels: bool) -> Db {
         memory_budget: Some(1 << 20),
         background_threads: Some(2),
         sync_interval: Some(Duration::from_millis(30)),
-        disk_component: on_levels.then(|| tiny_levels(1)),
+        disk_component: on_levels.then(tiny_skip),
         ..Options::default()
     };
     Db::open_with(Arc::new(storage), options).unwrap()

@@ -3,7 +3,7 @@
 //! lost.
 
 use crate::support::disks::{Ext4, Tmpfs, with_private_mounts};
-use crate::support::{Random, setting, tiny_levels};
+use crate::support::{Random, setting, tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{PosixStorage, Storage};
@@ -377,6 +377,7 @@ fn simulated_random_operations_on_a_full_disk() {
 fn simulated_random_operations_on_a_full_disk_of_levels() {
     random_operations_on_a_full_disk(Some(tiny_levels(1)));
     random_operations_on_a_full_disk(Some(tiny_levels(3)));
+    random_operations_on_a_full_disk(Some(tiny_skip()));
 }
 
 fn random_operations_on_a_full_disk(disk_component: Option<DiskComponent>) {

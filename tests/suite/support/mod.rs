@@ -53,6 +53,12 @@ pub fn tiny_levels(runs_per_level: u32) -> DiskComponent {
     DiskComponent::Levels(LevelsOptions { runs_per_level, ..sizes })
 }
 
+/// The same with one run and with keys that skip levels.
+pub fn tiny_skip() -> DiskComponent {
+    let DiskComponent::Levels(levels) = tiny_levels(1) else { unreachable!("`tiny_levels` has levels") };
+    DiskComponent::Levels(LevelsOptions { max_skip: 2, skip_runs: 3, ..levels })
+}
+
 /// A number from the environment, for longer runs; otherwise the default.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

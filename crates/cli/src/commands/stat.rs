@@ -101,6 +101,10 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
+    if stats.skipped[1..].iter().any(|count| *count > 0) {
+        let counts = stats.skipped.map(grouped);
+        rows.push(("entries by levels skipped, from 0", counts.join(", ")));
+    }
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
         ("writes slowed for garbage", stats.garbage_slowed_writes, stats.garbage_slowed_ns),
@@ -245,6 +249,7 @@ fn statistics(stats: &Stats) -> Report {
         .count("joins", "", stats.joins)
         .count("live_rewrites", "", stats.live_rewrites)
         .size("reused_bytes", "", stats.reused_bytes)
+        .member("skipped", stats.skipped.to_vec().into())
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
         .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)

@@ -9,6 +9,7 @@ use super::applied::Applied;
 use crate::branch::Branch;
 use crate::disk::levels::jobs::outcome::{Change, Outcome};
 use crate::disk::levels::plan::compaction::{Input, Output};
+use crate::disk::levels::state::key_range::KeyRange;
 use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
 use crate::format::manifest_edit::{ManifestEdit, RunChange, RunId};
 use crate::util::sync::{Arc, AtomicU64, Ordering};
@@ -34,14 +35,19 @@ pub fn apply(context: EditContext<'_>, outcome: Outcome, version: &Arc<LevelsVer
             incorporated = Some(through);
             editor.add(&added, Output::NewRun { level: 0 });
         }
-        Change::Compact { inputs, output, merged, .. } => {
-            let (run, new) = merged.take();
+        Change::Compact { inputs, output, merged, skipped, .. } => {
+            let (run, mut new) = merged.take();
+            let skipped: Vec<_> = skipped.into_iter().map(|skipped| (skipped.level, skipped.parts.take())).collect();
+            new.extend(skipped.iter().flat_map(|(_, parts)| parts).cloned());
             if editor.has(&inputs) {
                 let kept: BTreeSet<FileNumber> = run.iter().map(|part| part.meta().file).collect();
                 let parts = inputs.iter().flat_map(|input| &input.parts);
                 obsolete.extend(parts.filter(|part| !kept.contains(&part.meta().file)).cloned());
                 inputs.iter().for_each(|input| editor.remove(input));
                 editor.add(&run, output);
+                for (level, parts) in &skipped {
+                    parts.iter().for_each(|part| editor.place(*level, part));
+                }
                 added = new;
             } else {
                 debug_assert!(false, "the inputs of a compaction are gone");
@@ -83,11 +89,7 @@ impl<'a> Editor<'a> {
         inputs.iter().all(|input| {
             let runs = self.levels.get(input.level).map(|level| &level.runs);
             let Some(run) = runs.and_then(|runs| runs.iter().find(|run| run.id == input.run)) else { return false };
-            let has = |part: &Arc<Branch>| {
-                let at = run.run.position(&part.meta().key_min);
-                run.run.parts().get(at).is_some_and(|found| Arc::ptr_eq(found, part))
-            };
-            input.parts.iter().all(has)
+            input.parts.iter().all(|part| run.has(part))
         })
     }
 
@@ -109,9 +111,9 @@ impl<'a> Editor<'a> {
         if self.levels.len() <= level {
             self.levels.resize_with(level + 1, Level::default);
         }
-        let only = || self.levels[level].runs.first().map(|run| run.id);
+        let oldest = || self.levels[level].runs.last().map(|run| run.id);
         let existing = match output {
-            Output::Joined { .. } => only(),
+            Output::Joined { .. } => oldest(),
             Output::NewRun { .. } => None,
             Output::Into { run, .. } => Some(run),
         };
@@ -126,6 +128,16 @@ impl<'a> Editor<'a> {
             None => self.levels[level].runs.insert(0, LevelRun::new(id, parts.to_vec())),
         }
         self.change(id, level).added.extend(parts.iter().map(|part| part.meta().file));
+    }
+
+    /// A part of keys that skipped levels joins a level. They are newer than everything that the level has, so it joins
+    /// the oldest run above which no run has files in its range, or becomes a new run.
+    fn place(&mut self, level: usize, part: &Arc<Branch>) {
+        let range = KeyRange::of(part);
+        let runs = self.levels.get(level).map_or(&[][..], |level| &level.runs);
+        let free = runs.iter().take_while(|run| run.parts_in(&range).is_empty()).last();
+        let output = free.map_or(Output::NewRun { level }, |run| Output::Into { level, run: run.id });
+        self.add(std::slice::from_ref(part), output);
     }
 
     fn change(&mut self, id: RunId, level: usize) -> &mut RunChange {

@@ -2,6 +2,7 @@
 //! one that applies it (`apply/`).
 
 use super::claim::Claim;
+use super::skip_writer::Skipped;
 use crate::disk::levels::plan::compaction::{Input, Output};
 use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::merged_run::MergedRun;
@@ -31,6 +32,6 @@ pub enum Change {
     Nothing,
     /// A new run of level 0.
     Incorporate { parts: NewParts, through: SequenceNumber },
-    /// The merged run replaces the inputs.
-    Compact { inputs: Vec<Input>, output: Output, merged: MergedRun, is_move: bool },
+    /// The merged run, and the part files of deeper levels, replace the inputs.
+    Compact { inputs: Vec<Input>, output: Output, merged: MergedRun, skipped: Vec<Skipped>, is_move: bool },
 }

@@ -8,6 +8,8 @@
 //! 4. In a leveled store, new files of level 0 end where files of the base level begin, so that they fall into small
 //!    groups. New files of a deeper level end where they would overlap more than `OVERLAPPED_FILES_MAX` files of the next level.
 
+use super::absence::Absence;
+use super::skip_writer::{SkipWriter, Skipped, Skips, Written};
 use crate::branch::{Branch, BranchContext};
 use crate::disk::levels::options::{LevelsTuning, OVERLAPPED_FILES_MAX};
 use crate::disk::levels::plan::compaction::{Compaction, Output};
@@ -18,9 +20,20 @@ use crate::disk::runs::output::{NewParts, OutputWriter};
 use crate::disk::runs::pass::{PassOutput, PassRules};
 use crate::disk::runs::reuse;
 use crate::disk::runs::run::Key;
-use crate::util::Result;
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result};
+use std::collections::BTreeSet;
+
+/// What a compaction has made.
+#[derive(Debug)]
+pub struct Compacted {
+    /// For the output level.
+    pub run: MergedRun,
+    /// For deeper levels.
+    pub skipped: Vec<Skipped>,
+    pub skips: Skips,
+}
 
 /// What every pass needs.
 #[derive(Clone, Copy)]
@@ -34,7 +47,7 @@ impl Pass<'_> {
     /// Writes the data from memory as a run of level 0. `None` if `progress` ended it.
     pub fn incorporate(&self, version: &LevelsVersion, source: FromMemory<'_>) -> Result<Option<NewParts>> {
         let cuts = if self.tuning.is_leveled() { bounds(version, version.targets().base(), 1) } else { Vec::new() };
-        let mut output = self.output(version, 0, &cuts);
+        let mut output = PassOutput::new(self.rules, self.writer(version, 0, &cuts));
         let bottom = source.is_oldest && version.levels().is_empty();
         source.entries.seek_first()?;
         if !output.copy(source.entries, source.tombstones, None, bottom)? {
@@ -43,14 +56,12 @@ impl Pass<'_> {
         output.finish().map(Some)
     }
 
-    /// Makes one run of the inputs. `None` if `progress` ended it.
-    pub fn compact(&self, version: &LevelsVersion, compaction: &Compaction) -> Result<Option<MergedRun>> {
+    /// Makes one run of the inputs, and part files of deeper levels of the keys that skip. `None` if `progress` ended it.
+    pub fn compact(&self, version: &LevelsVersion, compaction: &Compaction) -> Result<Option<Compacted>> {
         if compaction.is_move() {
-            let reused = compaction.parts().cloned().collect();
-            return Ok(Some(MergedRun { parts: NewParts::default(), reused }));
+            let run = MergedRun { parts: NewParts::default(), reused: compaction.parts().cloned().collect() };
+            return Ok(Some(Compacted { run, skipped: Vec::new(), skips: moved(compaction, compaction.parts()) }));
         }
-        let below = compaction.output.level() + 1;
-        let cuts = if self.tuning.is_leveled() { bounds(version, below, OVERLAPPED_FILES_MAX) } else { Vec::new() };
         let (lower, upper) = (&compaction.range.lower, &compaction.range.upper);
         let bottom = planted!(compaction.bottom, Bug::TombstoneDroppedEarly => true);
         // Oldest first.
@@ -61,27 +72,55 @@ impl Pass<'_> {
         let reused: Vec<Arc<Branch>> =
             reuse::choose(&inside, (lower, Some(upper)), bottom, &sizes).into_iter().cloned().collect();
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
-        let mut output = self.output(version, compaction.output.level(), &cuts);
+        let levels = compaction.output.level()..=compaction.deepest;
+        let cuts: Vec<Vec<Key>> = levels.clone().map(|level| self.cuts(version, compaction, level)).collect();
+        let writers = levels.clone().zip(&cuts).map(|(level, cuts)| self.writer(version, level, cuts)).collect();
+        let writer = SkipWriter::new(*levels.start(), writers, Absence::new(version, compaction)?);
+        let mut output = PassOutput::new(self.rules, writer);
         reused.iter().for_each(|branch| output.add_reused(branch));
         if !output.copy_branches(inside, (lower, Some(upper)), bottom)? {
             return Ok(None);
         }
-        Ok(Some(MergedRun { parts: output.finish()?, reused }))
+        let Written { parts, skipped, mut skips } = output.finish()?;
+        for (count, more) in skips.iter_mut().zip(moved(compaction, reused.iter())) {
+            *count += more;
+        }
+        Ok(Some(Compacted { run: MergedRun { parts, reused }, skipped, skips }))
+    }
+
+    /// Where files of a level end: those of the output level as the next level's files do, those for keys that skip as
+    /// the files of their own level do, with which they will be merged.
+    fn cuts(&self, version: &LevelsVersion, compaction: &Compaction, level: usize) -> Vec<Key> {
+        if !self.tuning.is_leveled() {
+            return Vec::new();
+        }
+        let below = if level == compaction.output.level() { level + 1 } else { level };
+        bounds(version, below, OVERLAPPED_FILES_MAX)
     }
 
     /// For files of a level.
-    fn output<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> PassOutput<'b> {
+    fn writer<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> OutputWriter<'b> {
         let height =
             if self.tuning.is_leveled() { version.targets().height(level) } else { version.height(level) as usize };
         let small = self.tuning.small_file_bytes();
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        let writer = writer.split_at_gaps_from(small).with_filter_bits(self.tuning.filter_bits(height));
-        PassOutput::new(self.rules, writer)
+        writer.split_at_gaps_from(small).with_filter_bits(self.tuning.filter_bits(height))
     }
 }
 
-/// The smallest keys of every so many files of a level.
+/// The entries of files that were not rewritten but went to the next level: one level further than without a move.
+fn moved<'a>(compaction: &Compaction, files: impl Iterator<Item = &'a Arc<Branch>>) -> Skips {
+    let files: BTreeSet<FileNumber> = files.map(|file| file.meta().file).collect();
+    let above = compaction.inputs.iter().filter(|input| input.level < compaction.output.level());
+    let parts = above.flat_map(|input| &input.parts).filter(|part| files.contains(&part.meta().file));
+    let mut skips = Skips::default();
+    skips[1] = parts.map(|part| part.meta().entries).sum();
+    skips
+}
+
+/// The smallest keys of every so many files of a level's own run.
 fn bounds(version: &LevelsVersion, level: usize, step: usize) -> Vec<Key> {
-    let files = version.levels().get(level).into_iter().flat_map(|level| level.branches());
+    let own = version.levels().get(level).and_then(|level| level.runs.last());
+    let files = own.into_iter().flat_map(|run| run.run.parts());
     files.step_by(step).skip(1).map(|branch| branch.meta().key_min[..].into()).collect()
 }

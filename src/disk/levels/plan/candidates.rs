@@ -1,10 +1,13 @@
 //! Which compactions take data of a level, or of one file, one level down. Pure functions of versions; any thread.
 
 use super::compaction::{Compaction, Input, Output};
+use super::overlaps::{groups, of_level_under, under, within_level};
+use super::score;
+use super::skipped;
 use crate::branch::Branch;
 use crate::disk::levels::options::LEVELED_LEVELS;
 use crate::disk::levels::state::key_range::KeyRange;
-use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
+use crate::disk::levels::state::version::{LevelRun, LevelsVersion};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
 
@@ -19,8 +22,11 @@ pub fn of_level(version: &LevelsVersion, level: usize) -> Vec<Compaction> {
         return of_runs(version, level).into_iter().collect();
     }
     if level == 0 {
-        let groups = groups(&version.levels()[0]);
+        let groups = groups(&version.levels()[0].runs);
         return groups.into_iter().filter_map(|group| of_group(version, &group)).collect();
+    }
+    if !score::is_full_by_bytes(version, level) {
+        return skipped::of_level(version, level);
     }
     let mut scored: Vec<_> =
         version.levels()[level].branches().map(|part| (overlap(version, level, part), part)).collect();
@@ -28,29 +34,28 @@ pub fn of_level(version: &LevelsVersion, level: usize) -> Vec<Compaction> {
     scored.into_iter().filter_map(|(_, part)| of_part(version, level, part)).collect()
 }
 
-/// The bytes of the next level that a part overlaps, for each of its own bytes, in 1/65536.
-fn overlap(version: &LevelsVersion, level: usize, part: &Branch) -> u128 {
-    let range = KeyRange::of(part);
-    let below = version.levels().get(level + 1).into_iter().flat_map(|level| &level.runs);
-    let bytes: u64 = below.flat_map(|run| run.parts_in(&range)).map(|part| part.meta().bytes).sum();
-    (u128::from(bytes) << 16) / u128::from(part.meta().bytes.max(1))
+/// The bytes of the next level that a part, with the older ones of its level under it, overlaps: for each byte that leaves
+/// the level, in 1/65536.
+fn overlap(version: &LevelsVersion, level: usize, part: &Arc<Branch>) -> u128 {
+    let bytes = |inputs: &[Input]| -> u64 { inputs.iter().map(|input| input.bytes()).sum() };
+    let Some((own, mut range)) = of_level_under(version, level, part) else { return u128::MAX };
+    let below = version.levels().get(level + 1).map_or(Vec::new(), |next| under(level + 1, &next.runs, &mut range));
+    (u128::from(bytes(&below)) << 16) / u128::from(bytes(&own).max(1))
 }
 
 /// In a leveled store: the compaction that takes a part to the next level; `None` from the deepest one. Of level 0,
 /// everything that its group has.
 pub fn of_part(version: &LevelsVersion, level: usize, part: &Arc<Branch>) -> Option<Compaction> {
     if level == 0 {
-        let groups = groups(&version.levels()[0]);
+        let groups = groups(&version.levels()[0].runs);
         let range = KeyRange::of(part);
         return groups.into_iter().find(|group| group.meets(&range)).and_then(|group| of_group(version, &group));
     }
-    let holds = |run: &&LevelRun| run.run.parts().iter().any(|other| Arc::ptr_eq(other, part));
-    let run = version.levels()[level].runs.iter().find(holds)?;
     if level + 1 >= LEVELED_LEVELS {
-        return None;
+        return within_level(version, level, part);
     }
-    let input = Input::of(level, run, std::slice::from_ref(part));
-    down(version, vec![input], level + 1)
+    let (inputs, _) = of_level_under(version, level, part)?;
+    down(version, inputs, level + 1)
 }
 
 /// The compaction of whole runs of a level, the oldest ones, to a new run of the next level.
@@ -79,27 +84,6 @@ pub fn in_place(version: &LevelsVersion, level: usize, run: &LevelRun, part: &Ar
     Compaction::new(version, vec![input], Output::Into { level, run: run.id })
 }
 
-/// The ranges of groups of files of level 0: the files of a group overlap each other, in a chain, and no other file.
-pub fn groups(level: &Level) -> Vec<KeyRange> {
-    // For each group its range, its oldest run counted from the newest, and its bytes.
-    let mut ranges: Vec<(KeyRange, usize, u64)> = level
-        .runs
-        .iter()
-        .enumerate()
-        .flat_map(|(at, run)| run.run.parts().iter().map(move |part| (KeyRange::of(part), at, part.meta().bytes)))
-        .collect();
-    ranges.sort_by(|(one, ..), (other, ..)| one.lower.cmp(&other.lower));
-    let mut groups: Vec<(KeyRange, usize, u64)> = Vec::new();
-    for (range, run, bytes) in ranges {
-        match groups.pop_if(|(last, ..)| range.lower < last.upper) {
-            Some((last, oldest, sum)) => groups.push((last.with(range), oldest.max(run), sum + bytes)),
-            None => groups.push((range, run, bytes)),
-        }
-    }
-    groups.sort_by_key(|(_, oldest, bytes)| (std::cmp::Reverse(*oldest), std::cmp::Reverse(*bytes)));
-    groups.into_iter().map(|(range, ..)| range).collect()
-}
-
 /// The compaction of a group of level 0 into the base level.
 pub fn of_group(version: &LevelsVersion, group: &KeyRange) -> Option<Compaction> {
     let inputs = version.levels()[0].runs.iter().map(|run| Input::of(0, run, run.parts_in(group))).collect();
@@ -116,9 +100,9 @@ pub fn of_oldest_run(version: &LevelsVersion) -> Vec<Compaction> {
 
 /// In a leveled store: the compaction of inputs of the level above `to`, with the parts of `to` in their range.
 fn down(version: &LevelsVersion, mut inputs: Vec<Input>, to: usize) -> Option<Compaction> {
-    let range = KeyRange::of_all(inputs.iter().flat_map(|input| &input.parts))?;
-    if let Some(run) = version.levels().get(to).and_then(|level| level.runs.first()) {
-        inputs.push(Input::of(to, run, run.parts_in(&range)));
+    let mut range = KeyRange::of_all(inputs.iter().flat_map(|input| &input.parts))?;
+    if let Some(level) = version.levels().get(to) {
+        inputs.extend(under(to, &level.runs, &mut range));
     }
     Compaction::new(version, inputs, Output::Joined { level: to })
 }

@@ -27,6 +27,11 @@ impl Input {
         Self { level, run: run.id, parts: parts.to_vec() }
     }
 
+    /// Bytes of its files.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.meta().bytes).sum()
+    }
+
     /// A whole run.
     pub fn whole(level: usize, run: &LevelRun) -> Self {
         Self::of(level, run, run.run.parts())
@@ -36,7 +41,8 @@ impl Input {
 /// Where the result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Into the only run of the level, which has nothing else in the range.
+    /// Into the oldest run of the level, which has nothing else in the range. In a leveled store that is the level's own
+    /// run; newer ones have keys that skipped levels.
     Joined { level: usize },
     /// Into a new run of the level, its newest.
     NewRun { level: usize },
@@ -63,6 +69,8 @@ pub struct Compaction {
     pub range: KeyRange,
     /// Whether no older data overlaps the range.
     pub bottom: bool,
+    /// The deepest level in which it may place keys: the output level, or a deeper one for keys that skip.
+    pub deepest: usize,
 }
 
 impl Compaction {
@@ -71,7 +79,11 @@ impl Compaction {
         inputs.retain(|input| !input.parts.is_empty());
         let range = KeyRange::of_all(inputs.iter().flat_map(|input| &input.parts))?;
         let newest = (inputs[0].level, inputs[0].run);
-        let mut compaction = Self { inputs, output, range, bottom: false };
+        let deepest = match output {
+            Output::Joined { level } => version.tuning().deepest_skip(level),
+            Output::NewRun { level } | Output::Into { level, .. } => level,
+        };
+        let mut compaction = Self { inputs, output, range, bottom: false, deepest };
         let files = compaction.files();
         compaction.bottom = !version.has_older(newest, &compaction.range, |branch| files.contains(&branch.meta().file));
         Some(compaction)
@@ -101,7 +113,9 @@ impl Compaction {
 
     /// Whether the files only change their place: they overlap nothing, and a merge would drop nothing.
     pub fn is_move(&self) -> bool {
-        if matches!(self.output, Output::Into { .. }) {
+        // Small files of level 0 are merged because they are small.
+        let stays = |run: RunId| self.inputs.iter().all(|input| input.run == run);
+        if matches!(self.output, Output::Into { level, run } if level == 0 || stays(run)) {
             return false;
         }
         if self.bottom && self.parts().any(|part| garbage::may_have_garbage(part)) {

@@ -3,6 +3,8 @@
 mod candidates;
 pub mod compaction;
 pub mod free_space;
+mod overlaps;
 pub mod policy;
 pub mod requested;
 mod score;
+mod skipped;

@@ -4,6 +4,7 @@
 
 use super::candidates;
 use super::compaction::Compaction;
+use super::overlaps;
 use super::policy;
 use crate::branch::Branch;
 use crate::disk::levels::state::version::{Level, LevelsVersion};
@@ -53,7 +54,7 @@ fn down(version: &LevelsVersion, requested: &RequestedRange, at: usize, level: &
         return candidates::of_all_runs(version, at).into_iter().collect();
     }
     if at == 0 {
-        let groups = candidates::groups(level).into_iter();
+        let groups = overlaps::groups(&level.runs).into_iter();
         let counts =
             |group: &_| level.runs.iter().flat_map(|run| run.parts_in(group)).any(|part| requested.counts(part));
         return groups.filter(counts).filter_map(|group| candidates::of_group(version, &group)).collect();
@@ -70,6 +71,10 @@ fn in_deepest(
 ) -> Vec<Compaction> {
     let counts = |parts: &[Arc<Branch>]| parts.iter().any(|part| requested.counts(part));
     if level.runs.iter().filter(|run| counts(run.run.parts())).count() > 1 {
+        if version.tuning().is_leveled() {
+            let parts = level.branches().filter(|part| requested.counts(part));
+            return parts.filter_map(|part| overlaps::within_level(version, at, part)).collect();
+        }
         return candidates::of_all_runs(version, at).into_iter().collect();
     }
     if !requested.clean {

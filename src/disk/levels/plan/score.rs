@@ -1,22 +1,30 @@
 //! How full a level is. Pure functions; any thread.
 
+use super::skipped;
 use crate::disk::levels::state::version::LevelsVersion;
 
 /// The score of a level that is just full.
 pub const FULL: u128 = 1 << 16;
 
 /// The score of a level: its size as a share of that of a full level, in 1/65536. In a leveled store the deeper levels
-/// are measured in bytes; in a tiered store in runs; level 0 by whichever is more.
+/// are measured in bytes, and by the runs of keys that skipped levels; in a tiered store in runs; level 0 by whichever is more.
 pub fn score(version: &LevelsVersion, level: usize) -> u128 {
     let (tuning, found) = (version.tuning(), &version.levels()[level]);
     let share = |part: u64, full: u64| u128::from(part) * FULL / u128::from(full.max(1));
     let by_runs = || share(found.runs.len() as u64, tuning.level_runs(level) as u64);
     let by_bytes = || share(found.load().bytes, version.targets().bytes(level));
+    let by_waiting = || share(skipped::waiting(version, level).len() as u64, tuning.shape.skip_runs.into());
     match (tuning.is_leveled(), level) {
         (true, 0) => by_runs().max(by_bytes()),
+        (true, _) if tuning.skips() => by_waiting().max(by_bytes()),
         (true, _) => by_bytes(),
         (false, _) => by_runs(),
     }
+}
+
+/// In a leveled store: whether a level below level 0 has more bytes than it may have.
+pub fn is_full_by_bytes(version: &LevelsVersion, level: usize) -> bool {
+    version.levels()[level].load().bytes > version.targets().bytes(level)
 }
 
 /// The levels that are full, the highest score first.

@@ -34,6 +34,12 @@ impl LevelRun {
         Self { id, run: Run::new(parts), load }
     }
 
+    /// Whether the run has this part.
+    pub fn has(&self, part: &Arc<Branch>) -> bool {
+        let at = self.run.position(&part.meta().key_min);
+        self.run.parts().get(at).is_some_and(|found| Arc::ptr_eq(found, part))
+    }
+
     /// The parts that the range meets.
     pub fn parts_in(&self, range: &KeyRange) -> &[Arc<Branch>] {
         let parts = self.run.parts();
@@ -158,10 +164,16 @@ impl LevelsVersion {
 }
 
 /// A full level 0 owes all its bytes, because its runs are merged together. A deeper level owes what it has too much:
-/// in a tiered store the oldest of the runs past a full level, in a leveled one bytes.
+/// in a tiered store the oldest of the runs past a full level, in a leveled one bytes, and the newest of the runs of keys
+/// that skipped levels if there are too many.
 fn debt_of(at: usize, level: &Level, tuning: &LevelsTuning, targets: &Targets) -> u64 {
     if at > 0 && tuning.is_leveled() {
-        return level.load().bytes.saturating_sub(targets.bytes(at));
+        let too_much = level.load().bytes.saturating_sub(targets.bytes(at));
+        if !tuning.skips() {
+            return too_much;
+        }
+        let too_many = level.runs.len().saturating_sub(1 + tuning.shape.skip_runs as usize);
+        return too_much + level.runs.iter().take(too_many).map(|run| run.load.bytes).sum::<u64>();
     }
     let full = tuning.level_runs(at);
     if at == 0 {

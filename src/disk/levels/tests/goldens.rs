@@ -29,12 +29,16 @@ fn compare(name: &str, text: &str) {
 }
 
 fn options(preset: &str) -> LevelsOptions {
-    small(if preset == "leveled" { LevelsOptions::leveled() } else { LevelsOptions::tiered() })
+    small(match preset {
+        "leveled" => LevelsOptions::leveled(),
+        "tiered" => LevelsOptions::tiered(),
+        _ => LevelsOptions::skip(),
+    })
 }
 
 #[test]
 fn a_sequential_load() {
-    for preset in ["leveled", "tiered"] {
+    for preset in ["leveled", "tiered", "skip"] {
         let steps = (0..8).map(|step| puts(step * 200..step * 200 + 200)).collect();
         compare(&format!("{preset}-sequential"), &report(&options(preset), steps));
     }
@@ -42,7 +46,7 @@ fn a_sequential_load() {
 
 #[test]
 fn a_random_load() {
-    for preset in ["leveled", "tiered"] {
+    for preset in ["leveled", "tiered", "skip"] {
         let mut random = Random(31);
         let mut step = |_| puts((0..200).map(|_| random.next() % 10_000));
         let steps = (0..10).map(&mut step).collect();
@@ -53,7 +57,7 @@ fn a_random_load() {
 /// Files that are mostly tombstones go down, and are gone at the bottom.
 #[test]
 fn a_load_that_is_deleted() {
-    for preset in ["leveled", "tiered"] {
+    for preset in ["leveled", "tiered", "skip"] {
         let mut steps: Vec<_> = (0..4).map(|step| puts(step * 200..step * 200 + 200)).collect();
         steps.push((100..500).map(|key| AnyWrite::Delete(number_key(key))).collect());
         steps.push(vec![AnyWrite::RangeDelete(number_key(600), number_key(900))]);

@@ -97,7 +97,7 @@ fn a_tiered_level_is_merged_by_one_job_at_a_time() {
 
 #[test]
 fn tombstones_stay_for_snapshots_and_go_with_them() {
-    for options in [LevelsOptions::leveled(), LevelsOptions::tiered()] {
+    for options in [LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip()] {
         let mut rig = Rig::new(&small(options));
         rig.incorporate((0..100).map(|key| put(key, 1)).collect());
         rig.pins.insert(rig.last);
@@ -150,7 +150,7 @@ fn work_that_found_no_space_waits_for_it() {
 
 #[test]
 fn on_a_full_disk_tombstones_free_space_and_each_file_is_tried_once() {
-    for options in [LevelsOptions::leveled(), LevelsOptions::tiered()] {
+    for options in [LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip()] {
         let mut rig = Rig::new(&small(options));
         for step in 0..8u64 {
             rig.incorporate((0..100).map(|at| put(step * 100 + at, 1)).collect());

@@ -89,10 +89,14 @@ fn compact(rig: &mut Rig, range: &RequestedRange) -> usize {
     jobs
 }
 
-fn presets() -> [LevelsOptions; 4] {
+fn presets() -> [LevelsOptions; 7] {
     let lazy = LevelsOptions { merge_percent: 50, ..small(LevelsOptions::tiered()) };
     let one = LevelsOptions { level0_runs: 1, ..small(LevelsOptions::leveled()) };
-    [small(LevelsOptions::leveled()), small(LevelsOptions::tiered()), lazy, one]
+    // As far as there are levels, into few runs; and one level, into many.
+    let far = LevelsOptions { max_skip: 6, skip_runs: 1, base_level_bytes: Some(8192), ..small(LevelsOptions::skip()) };
+    let near = LevelsOptions { max_skip: 1, skip_runs: 9, ..small(LevelsOptions::skip()) };
+    let (leveled, tiered, skip) = (LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip());
+    [small(leveled), small(tiered), lazy, one, small(skip), far, near]
 }
 
 #[test]
@@ -121,6 +125,8 @@ fn distinct_keys_make_several_levels() {
             rig.work();
         }
         assert!(rig.version.levels().len() >= 4, "{}", rig.describe());
+        let skipped = rig.levels.written().skipped;
+        assert_eq!(options.max_skip > 1, skipped[2..].iter().any(|count| *count > 0), "{skipped:?}");
         rig.check_reads(&mut random, 200);
     }
 }

@@ -5,7 +5,7 @@
 use super::death::options;
 use super::promise::{Contents, Promise};
 use super::step::{KEYS, Step, name, read};
-use super::world::{Grown, Tree, open, write};
+use super::world::{Grown, Shape, Tree, open, write};
 use crate::support::{Random, setting};
 use alluvium::Error;
 use alluvium::internals::DeterministicDb;
@@ -132,8 +132,8 @@ fn damage_under_a_tree_of_several_levels_is_reported_or_harmless() {
 
 #[test]
 fn damage_under_levels_is_reported_or_harmless() {
-    for runs in [1, 3] {
-        let noticed = damage_every_file(Tree::Levels { runs });
+    for shape in Shape::ALL {
+        let noticed = damage_every_file(Tree::Levels(shape));
         assert!(noticed.on_trees > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::explore::{Failure, Plan, Tally, explore};
 use super::step::{Kind, Step, draw, read};
-use super::world::{Strikes, Tree};
+use super::world::{Shape, Strikes, Tree};
 use crate::support::{Random, setting};
 use std::time::Instant;
 
@@ -25,9 +25,9 @@ fn plan(points: u64, seed: u64) -> Plan {
     }
 }
 
-/// With every other seed the levels are tiered.
+/// With each of three seeds the levels have another shape.
 fn plan_on_levels(points: u64, seed: u64) -> Plan {
-    Plan { maplets: false, tree: Tree::Levels { runs: 1 + 2 * (seed % 2) as u32 }, ..plan(points, seed) }
+    Plan { maplets: false, tree: Tree::Levels(Shape::of(seed)), ..plan(points, seed) }
 }
 
 /// A short list that still fails. Leaves out operations: first halves of the list, then smaller and smaller pieces.
@@ -81,7 +81,7 @@ fn long_runs_survive_sampled_deaths() {
         // The same work takes more disk operations in a tree.
         let (kind, length, points) = match plan(1, seed).tree {
             Tree::Usual => (Kind::FewKeys, 40 + random.below(120), points),
-            Tree::Small { .. } | Tree::Levels { .. } => (Kind::Trees, 60 + random.below(120), points * 2),
+            Tree::Small { .. } | Tree::Levels(_) => (Kind::Trees, 60 + random.below(120), points * 2),
         };
         tally.add(check(&draw(&mut random, length as usize, kind), seed, points, plan));
     }

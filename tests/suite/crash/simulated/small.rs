@@ -2,7 +2,7 @@
 
 use super::explore::{Plan, Tally, explore};
 use super::step::{Step, read};
-use super::world::Tree;
+use super::world::{Shape, Tree};
 use crate::support::setting;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -146,12 +146,12 @@ fn every_short_run_on_a_tree_survives_deaths() {
 fn every_short_run_on_levels_survives_deaths() {
     let started = Instant::now();
     let mut tally = Tally::default();
-    for (rest, levels) in TREES.into_iter().zip([1, 3]) {
+    for (rest, shape) in TREES.into_iter().cycle().zip(Shape::ALL) {
         let ground = [read(FILLED), read(rest)].concat();
         let pairs = ON_TREES.into_iter().flat_map(|first| ON_TREES.map(|second| vec![first, second]));
         let runs: Vec<_> = pairs.map(|run| [&ground[..], &run].concat()).collect();
         let points = setting("ALLUVIUM_CRASH_POINTS", 6);
-        let plan = Plan { points, tree: Tree::Levels { runs: levels }, spared: ground.len(), ..plan() };
+        let plan = Plan { points, tree: Tree::Levels(shape), spared: ground.len(), ..plan() };
         tally.add(explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan));
     }
     println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());

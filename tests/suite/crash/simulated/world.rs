@@ -3,10 +3,10 @@
 use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, KEYS, Step, name};
-use crate::support::tiny_levels;
+use crate::support::{tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
+use alluvium::{DiskComponent, Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +34,33 @@ pub enum Tree {
     Usual,
     /// Small leaves, below nodes with this number of children.
     Small { fanout: usize },
-    /// No tree, but levels with this many runs.
-    Levels { runs: u32 },
+    /// No tree, but levels.
+    Levels(Shape),
+}
+
+/// The shape of levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Leveled,
+    Tiered,
+    Skip,
+}
+
+impl Shape {
+    pub const ALL: [Self; 3] = [Self::Leveled, Self::Tiered, Self::Skip];
+
+    /// Each third seed has the same.
+    pub fn of(seed: u64) -> Self {
+        Self::ALL[seed as usize % 3]
+    }
+
+    fn component(self) -> DiskComponent {
+        match self {
+            Self::Leveled => tiny_levels(1),
+            Self::Tiered => tiny_levels(3),
+            Self::Skip => tiny_skip(),
+        }
+    }
 }
 
 /// The statistics of a tree that show which work was done.
@@ -112,8 +137,8 @@ impl Strikes {
 
 /// Opens the store on a disk. If maplets are on, they are built for few runs already, so that there are many.
 pub fn open(disk: &SimulatedStorage, mut options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
-    if let Tree::Levels { runs } = tree {
-        options.disk_component = Some(tiny_levels(runs));
+    if let Tree::Levels(shape) = tree {
+        options.disk_component = Some(shape.component());
     }
     DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;

@@ -1,6 +1,6 @@
 //! A store with all kinds of files and known writes, on a simulated disk.
 
-use crate::support::{Random, tiny_levels, tiny_unsynced};
+use crate::support::{Random, tiny_skip, tiny_unsynced};
 use alluvium::internals::{DeterministicDb, LogOnlyWriter};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
@@ -54,7 +54,7 @@ pub fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
 fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<DeterministicDb> {
     match size {
         Size::Levels => {
-            let options = alluvium::Options { disk_component: Some(tiny_levels(1)), ..options };
+            let options = alluvium::Options { disk_component: Some(tiny_skip()), ..options };
             DeterministicDb::open(Arc::new(disk.clone()), options)
         }
         Size::Usual => DeterministicDb::open(Arc::new(disk.clone()), options),
