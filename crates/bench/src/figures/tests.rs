@@ -128,7 +128,8 @@ fn the_user_s_component_comes_before_the_figure_s() {
     };
     assert_eq!(component("kanda-runs", &stage).component, Some(Component::Tiered));
     let options = component("kanda-table-3", &stage);
-    assert_eq!(options.levels, LevelKnobs { runs: Some(8), merge_percent: Some(100), filter_bits: None });
+    let levels = LevelKnobs { runs: Some(8), merge_percent: Some(100), ..LevelKnobs::default() };
+    assert_eq!(options.levels, levels);
     stage.component = Some(Component::Leveled);
     assert_eq!(component("kanda-runs", &stage).component, Some(Component::Leveled));
     assert_eq!(component("flodb-16", &stage).component, Some(Component::Leveled));
