@@ -35,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 36] = [
+pub const ALL: [Figure; 39] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -62,7 +62,10 @@ pub const ALL: [Figure; 36] = [
     skipstore::UPDATES,
     skipstore::LIMITED,
     skipstore::MEMTABLES,
+    skipstore::READS,
     skipstore::SKIPPED,
+    skipstore::DISTRIBUTION,
+    skipstore::SCANS,
     splinterdb::YCSB,
     splinterdb::AMPLIFICATION,
     splinterdb::LATENCY,

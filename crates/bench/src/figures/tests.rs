@@ -73,6 +73,8 @@ fn names_are_found_or_listed() {
     assert_eq!(names("clsm"), ["1", "5", "6", "7", "8", "9", "10", "11"].map(|number| format!("clsm-{number}")));
     let kanda = ["table-1", "table-2", "table-3", "mix", "skew", "filter", "threads", "runs"];
     assert_eq!(names("kanda"), kanda.map(|name| format!("kanda-{name}")));
+    let skipstore = ["2", "3", "9", "9-limited", "memtable", "10", "table-3", "11", "scans"];
+    assert_eq!(names("skipstore"), skipstore.map(|name| format!("skipstore-{name}")));
     assert_eq!((names("splinterdb").len(), names("all").len()), (9, ALL.len()));
     for unknown in ["clsm-55", "clsm-", "splinter", ""] {
         let error = named(unknown).map(|figures| figures.len()).unwrap_err().to_string();
@@ -163,6 +165,7 @@ fn an_engine_that_dies_leaves_the_others_their_points() {
         "kanda-table-3",
         "kanda-threads",
         "skipstore-9",
+        "skipstore-10",
         "skipstore-table-3",
         "splinterdb-5",
         "splinterdb-7",

@@ -10,16 +10,22 @@
 //! `alluvium` has a trunk. All times include those until background work is done, as long as nothing else is said.
 
 mod amplification;
+mod distribution;
 mod engines;
 mod memtables;
 mod purposes;
+mod reads;
+mod scans;
 mod skips;
 mod sums;
 mod updates;
 
 pub use amplification::AMPLIFICATION;
+pub use distribution::DISTRIBUTION;
 pub use memtables::MEMTABLES;
 pub use purposes::PURPOSES;
+pub use reads::READS;
+pub use scans::SCANS;
 pub use skips::SKIPPED;
 pub use updates::{LIMITED, UPDATES};
 
