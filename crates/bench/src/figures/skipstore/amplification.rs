@@ -1,7 +1,7 @@
 //! Figure 2: bytes written to disk and write amplification by the bytes updated, on a small store.
 
 use super::sums::{data_bytes, up_to_each};
-use super::{AMPLIFIED, Bench, Data, GB, LEVELED, ROCKSDB, below, panel, updates, write_amp};
+use super::{AMPLIFIED, Bench, Data, GB, LEVELED, ROCKSDB, below, levels, panel, updates, write_amp};
 use crate::figures::Figure;
 
 const DATA: Data = Data { bytes: GB / 2, memory_part: 8 };
@@ -26,7 +26,8 @@ pub const AMPLIFICATION: Figure = Figure {
         let amp = panel(("write amplification", "updated", AMPLIFIED), &places, &series, write_amp);
         let mut rulings = below(&amp, &places, ROCKSDB, 1.0);
         rulings.extend(below(&amp, &places, LEVELED, 1.0));
-        let conditions = vec!["bytes of the user before compression, which is off (the paper: 3.7 GB of 5)".into()];
+        let mut conditions = vec!["bytes of the user before compression, which is off (the paper: 3.7 GB of 5)".into()];
+        conditions.extend(levels::conditions(&series));
         Ok(bench.drawing(figure, conditions, vec![bytes, amp], rulings))
     },
 };

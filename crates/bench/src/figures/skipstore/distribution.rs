@@ -1,7 +1,9 @@
 //! Figure 11: updates of uniform keys against zipfian ones, and of zipfian ones among gets, on a solid-state disk. Its
 //! second part, by the size of the buffer components, needs those.
 
-use super::{AMPLIFIED, Bench, DATA, GB, PUTS, Place, ROCKSDB, ahead, counted, engines, panel, rate, write_amp};
+use super::{
+    AMPLIFIED, Bench, DATA, GB, PUTS, Place, ROCKSDB, ahead, counted, engines, levels, panel, rate, write_amp,
+};
 use crate::choice::Choice;
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
@@ -54,11 +56,12 @@ pub const DISTRIBUTION: Figure = Figure {
         for (place, (_, factor)) in shares.iter().zip(UPDATES) {
             rulings.extend(ahead(&mixed, std::slice::from_ref(place), ROCKSDB, factor));
         }
-        let conditions = vec![
+        let mut conditions = vec![
             format!("{} of updates for each kind of keys (the paper: 200 GB)", bench.place(UPDATED).0),
             format!("as many operations at each share of updates as {} have pairs", bench.place(USED).0),
             "blocks have the engines' own sizes (the paper's last part: 8 KB)".into(),
         ];
+        conditions.extend(levels::conditions(&by_keys));
         Ok(bench.drawing(figure, conditions, vec![puts, amp, mixed, gets], rulings))
     },
 };

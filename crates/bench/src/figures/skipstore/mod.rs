@@ -12,6 +12,7 @@
 mod amplification;
 mod distribution;
 mod engines;
+mod levels;
 mod memtables;
 mod purposes;
 mod reads;
@@ -195,6 +196,12 @@ fn counted(settings: &Settings, operations: u64, name: String, mix: Mix) -> Step
 fn updates(settings: &Settings, operations: u64) -> Step {
     let mix = Mix { overwrite: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
     counted(settings, operations, format!("{operations} updates"), mix)
+}
+
+/// Zipfian gets, enough to fill the memory. Some engines cache what they write, others only what was read.
+fn warm_up(settings: &Settings) -> Step {
+    let mix = Mix { read: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
+    counted(settings, (settings.engine.memory.unwrap_or(0) / PAIR_BYTES).max(1), "warm-up".into(), mix)
 }
 
 /// A line for each engine.

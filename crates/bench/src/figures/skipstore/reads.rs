@@ -4,7 +4,7 @@
 //! The paper's caches come on top of a store's own memory, the same for both stores; so they do here. RocksDB has its row
 //! cache of that size; Alluvium divides the larger budget itself.
 
-use super::{Bench, Data, GB, Place, ROCKSDB, Series, ahead, below, counted, panel, rate};
+use super::{Bench, Data, GB, Place, ROCKSDB, Series, ahead, below, counted, panel, rate, warm_up};
 use crate::choice::Choice;
 use crate::engine::{EngineOptions, Factory, Result};
 use crate::figures::Figure;
@@ -72,7 +72,7 @@ fn cache_bytes(bench: &Bench<'_>, fiftieths: u64) -> u64 {
     bench.bytes() * fiftieths / 50
 }
 
-/// Gets among updates at these percentages, one after the other on one store, with a cache of so many fiftieths of the
+/// Gets among updates at these percentages, one after the other on one warm store, with a cache of so many fiftieths of the
 /// data.
 fn gets(bench: &Bench<'_>, factory: &dyn Factory, fiftieths: u64, shares: &[u32]) -> Result<Vec<Ran>> {
     let settings = bench.settings(factory);
@@ -87,5 +87,6 @@ fn gets(bench: &Bench<'_>, factory: &dyn Factory, fiftieths: u64, shares: &[u32]
         let mix = Mix { read: *gets, overwrite: 100 - gets, choice: Some(Choice::Zipfian), ..Mix::default() };
         counted(&settings, bench.pairs(USED), format!("{gets}% gets"), mix)
     };
-    bench.run(factory, &settings, shares.iter().map(step).collect())
+    let steps = std::iter::once(warm_up(&settings)).chain(shares.iter().map(step)).collect();
+    Ok(bench.run(factory, &settings, steps)?.into_iter().skip(1).collect())
 }

@@ -1,6 +1,6 @@
 //! Section 6.2.3: scans of 1 to 100 pairs among updates. The text has the gain on RocksDB, 1.86 to 2.8 times, and no figure.
 
-use super::{Bench, DATA, GB, LEVELED, Place, ahead, panel, updates};
+use super::{Bench, DATA, GB, LEVELED, Place, ahead, levels, panel, updates, warm_up};
 use crate::choice::Choice;
 use crate::figures::Figure;
 use crate::outcome::Outcome;
@@ -28,20 +28,21 @@ pub const SCANS: Figure = Figure {
                 let mix = Mix { scan: scans, overwrite: 100 - scans, scan_pairs: PAIRS, choice, ..Mix::default() };
                 stage.timed(&settings, 1, Workload { name: format!("{scans}% scans"), job: Job::Mix(mix) })
             };
-            let mut steps = vec![updates(&settings, bench.pairs(UPDATED))];
+            let mut steps = vec![updates(&settings, bench.pairs(UPDATED)), warm_up(&settings)];
             steps.extend(SHARES.map(step));
-            Ok(bench.run(factory, &settings, steps)?.into_iter().skip(1).collect())
+            Ok(bench.run(factory, &settings, steps)?.into_iter().skip(2).collect())
         })?;
         let running = |outcome: &Outcome| Some(outcome.ops_per_s);
         let scans = panel(("scans and updates", "scans", "operations a second"), &places, &series, running);
         let pairs = panel(("pairs", "scans", "pairs a second"), &places, &series, |outcome| Some(outcome.pairs_per_s));
         let rulings = ahead(&scans, &places, LEVELED, 1.0);
         let (low, high) = PAIRS;
-        let conditions = vec![format!(
+        let mut conditions = vec![format!(
             "scans of {low} to {high} pairs from zipfian keys, {} s at each share, behind {} of updates",
             stage.duration.as_secs_f64(),
             bench.place(UPDATED).0
         )];
+        conditions.extend(levels::conditions(&series));
         Ok(bench.drawing(figure, conditions, vec![scans, pairs], rulings))
     },
 };

@@ -4,7 +4,8 @@
 //! engine whose items skip nothing else is run once, and has the same result at every place.
 
 use super::{
-    AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, Place, Series, ahead, engines, panel, rate, updates, write_amp,
+    AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, Place, Series, ahead, engines, levels, panel, rate, updates, warm_up,
+    write_amp,
 };
 use crate::choice::Choice;
 use crate::engine::{EngineOptions, Factory, LevelKnobs, Result};
@@ -38,7 +39,7 @@ pub const SKIPPED: Figure = Figure {
             let ran = by_most(&bench, *factory)?;
             let at = |step: usize| -> Vec<Ran> { ran.iter().filter_map(|ran| ran.get(step).cloned()).collect() };
             puts.push(Series { engine: factory.name().into(), ran: at(0) });
-            gets.push(Series { engine: factory.name().into(), ran: at(1) });
+            gets.push(Series { engine: factory.name().into(), ran: at(2) });
         }
         let across = "max_skip";
         let mut panels: Vec<Panel> = SHOWN.iter().filter_map(|most| counts(*most, &puts)).collect();
@@ -52,7 +53,7 @@ pub const SKIPPED: Figure = Figure {
         panels.push(panel(("throughput of updates", across, PUTS), &places, &puts, rate));
         panels.push(panel(("mean latency of updates", across, "us"), &places, &puts, super::latency_us));
         panels.extend([amp, latency]);
-        let conditions = vec![
+        let mut conditions = vec![
             format!(
                 "{} of updates at each place, then gets for {} s",
                 bench.place(UPDATED).0,
@@ -60,11 +61,12 @@ pub const SKIPPED: Figure = Figure {
             ),
             format!("the paper's items that skip 0 to 6 levels: {PAPER:?}"),
         ];
+        conditions.extend(levels::conditions(&puts));
         Ok(bench.drawing(figure, conditions, panels, rulings))
     },
 };
 
-/// The outcomes of updates and of gets, for each place.
+/// The outcomes of updates, of a warm-up and of gets, for each place.
 fn by_most(bench: &Bench<'_>, factory: &dyn Factory) -> Result<Vec<Vec<Ran>>> {
     let skips = engines::skips(bench.stage, bench.engines, factory);
     let run = |max_skip: Option<u32>| {
@@ -73,7 +75,8 @@ fn by_most(bench: &Bench<'_>, factory: &dyn Factory) -> Result<Vec<Vec<Ran>>> {
         let settings = Settings { engine: EngineOptions { levels, ..settings.engine }, ..settings };
         let mix = Mix { read: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
         let gets = bench.stage.timed(&settings, 1, Workload { name: "gets".into(), job: Job::Mix(mix) });
-        bench.run(factory, &settings, vec![updates(&settings, bench.pairs(UPDATED)), gets])
+        let steps = vec![updates(&settings, bench.pairs(UPDATED)), warm_up(&settings), gets];
+        bench.run(factory, &settings, steps)
     };
     if skips { MOST.into_iter().map(|most| run(Some(most))).collect() } else { Ok(vec![run(None)?; MOST.len()]) }
 }

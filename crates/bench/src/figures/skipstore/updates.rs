@@ -3,7 +3,7 @@
 
 use super::sums::up_to_each;
 use super::{
-    AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, ROCKSDB, Series, ahead, below, engines, latency_us, panel, rate,
+    AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, ROCKSDB, ahead, below, engines, latency_us, levels, panel, rate,
     updates, write_amp,
 };
 use crate::engine::{EngineOptions, Factory, Result};
@@ -11,7 +11,6 @@ use crate::figures::Figure;
 use crate::figures::drawing::Drawing;
 use crate::figures::kanda::marks;
 use crate::figures::stage::Stage;
-use crate::outcome::Outcome;
 use crate::settings::Settings;
 
 /// The points: a tenth of the paper's.
@@ -60,7 +59,7 @@ fn draw(figure: &Figure, stage: &Stage<'_>, engines: &[&dyn Factory], limit: Opt
     let puts = panel(("throughput", across, PUTS), &places, &series, rate);
     let amp = panel(("write amplification", across, AMPLIFIED), &places, &series, write_amp);
     let latency = panel(("mean latency of updates", across, "us"), &places, &series, latency_us);
-    let levels = panel(("levels in use", across, "levels"), &places, &series, levels_in_use);
+    let levels = panel(("levels in use", across, "levels"), &places, &series, levels::in_use);
     let mut rulings = below(&amp, &places, ROCKSDB, AMP_OF_ROCKSDB);
     rulings.extend(below(&amp, &places, LEVELED, AMP_OF_LEVELED));
     rulings.extend(below(&latency, &places, ROCKSDB, LATENCY_OF_ROCKSDB));
@@ -70,20 +69,6 @@ fn draw(figure: &Figure, stage: &Stage<'_>, engines: &[&dyn Factory], limit: Opt
     }
     let mut conditions = vec!["the paper: 10 to 200 GB of updates, 1.665 times RocksDB's throughput".to_string()];
     conditions.extend(limit.map(|limit| format!("background writes limited to {} MB/s", limit / 1_000_000)));
-    conditions.extend(series.iter().filter_map(shape));
+    conditions.extend(levels::conditions(&series));
     Ok(bench.drawing(figure, conditions, vec![puts, amp, latency, levels], rulings))
-}
-
-/// Levels that have data.
-fn levels_in_use(outcome: &Outcome) -> Option<f64> {
-    let used = outcome.levels.iter().filter(|level| level.runs > 0).count();
-    (used > 0).then_some(used as f64)
-}
-
-/// The levels of an engine at the end, in words.
-fn shape(series: &Series) -> Option<String> {
-    let levels = &series.ran.last()?.as_ref().ok()?.levels;
-    let all = levels.iter().enumerate().filter(|(_, level)| level.runs > 0);
-    let words: Vec<String> = all.map(|(at, level)| format!("{at}: {}", level.entries)).collect();
-    (!words.is_empty()).then(|| format!("entries of {}'s levels at the end: {}", series.engine, words.join(", ")))
 }
