@@ -2,14 +2,16 @@
 //! second part, by the size of the buffer components, needs those.
 
 use super::{
-    AMPLIFIED, Bench, DATA, GB, PUTS, Place, ROCKSDB, ahead, counted, engines, levels, panel, rate, write_amp,
+    AMPLIFIED, Bench, DATA, GB, KEYS, PUTS, Place, ROCKSDB, ahead, counted, engines, levels, panel, rate, write_amp,
 };
 use crate::choice::Choice;
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
 use crate::workload::Mix;
 
-const KEYS: [(&str, Choice); 2] = [("uniform", Choice::Uniform), ("zipfian", Choice::Zipfian)];
+/// The last kind has all skew on the loaded keys.
+const KINDS: [(&str, Choice); 3] =
+    [("uniform", Choice::Uniform), ("zipfian", KEYS), ("strict zipfian", Choice::Zipfian)];
 /// Percentages of updates, with the paper's least gain on RocksDB, 5 to 61%, at either end.
 const UPDATES: [(u32, f64); 3] = [(80, 1.05), (90, 1.05), (100, 1.61)];
 /// What is updated for each kind of keys, and as many operations at each share.
@@ -25,11 +27,11 @@ pub const DISTRIBUTION: Figure = Figure {
     draw: |figure, stage, engines| {
         let bench = Bench { stage, engines, data: DATA };
         let mut places: Vec<Place> = Vec::new();
-        places.extend(KEYS.iter().zip(1..).map(|((name, _), at)| ((*name).to_string(), f64::from(at))));
+        places.extend(KINDS.iter().zip(1..).map(|((name, _), at)| ((*name).to_string(), f64::from(at))));
         let shares = UPDATES.map(|(share, _)| -> Place { (format!("{share}%"), f64::from(share)) });
         let by_keys = bench.every(|factory| {
             let mut ran = Vec::new();
-            for (name, choice) in KEYS {
+            for (name, choice) in KINDS {
                 let settings = bench.settings(factory);
                 let mix = Mix { overwrite: 1, choice: Some(choice), ..Mix::default() };
                 let step = counted(&settings, bench.pairs(UPDATED), format!("{name} updates"), mix);
@@ -41,7 +43,7 @@ pub const DISTRIBUTION: Figure = Figure {
             let settings = bench.settings(factory);
             let step = |(updates, _): (u32, f64)| {
                 let (read, overwrite) = (100 - updates, updates);
-                let mix = Mix { read, overwrite, choice: Some(Choice::Zipfian), ..Mix::default() };
+                let mix = Mix { read, overwrite, choice: Some(KEYS), ..Mix::default() };
                 counted(&settings, bench.pairs(USED), format!("{updates}% updates"), mix)
             };
             bench.run(factory, &settings, UPDATES.map(step).into())
@@ -52,7 +54,7 @@ pub const DISTRIBUTION: Figure = Figure {
         let mixed = panel(("throughput by updates", "updates", operations), &shares, &by_share, rate);
         let latency = |outcome: &Outcome| outcome.get_mean_us;
         let gets = panel(("latency of gets, read beside updates", "updates", "us"), &shares[..2], &by_share, latency);
-        let mut rulings = vec![rules::rises(&engines::as_ours(&puts), KEYS[0].0, KEYS[1].0, 1.0)];
+        let mut rulings = vec![rules::rises(&engines::as_ours(&puts), KINDS[0].0, KINDS[1].0, 1.0)];
         for (place, (_, factor)) in shares.iter().zip(UPDATES) {
             rulings.extend(ahead(&mixed, std::slice::from_ref(place), ROCKSDB, factor));
         }

@@ -56,6 +56,8 @@ const BASE_BYTES: u64 = 10 << 20;
 const SIZE_RATIO: u32 = 10;
 /// Every engine works as designed with this: Memtables, filters, buffers of merges, some cache.
 const MEMORY_MIN: u64 = 96 << 20;
+/// The paper says "Zipf" and YCSB, whose zipfian this is.
+const KEYS: Choice = Choice::Scrambled;
 const LEVELED: &str = "alluvium-leveled";
 const ROCKSDB: &str = "rocksdb";
 const PUTS: &str = "updates a second";
@@ -179,6 +181,7 @@ impl Bench<'_> {
                 BASE_BYTES >> 20,
                 memory >> 20
             ),
+            "keys drawn by YCSB's scrambled zipfian, 0.99, if nothing else is said".into(),
             engines::condition(self.stage, self.engines),
         ]);
         rulings.extend(engines::lives(self.engines, &panels));
@@ -194,13 +197,13 @@ fn counted(settings: &Settings, operations: u64, name: String, mix: Mix) -> Step
 
 /// Updates of loaded keys, as YCSB draws them.
 fn updates(settings: &Settings, operations: u64) -> Step {
-    let mix = Mix { overwrite: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
+    let mix = Mix { overwrite: 1, choice: Some(KEYS), ..Mix::default() };
     counted(settings, operations, format!("{operations} updates"), mix)
 }
 
 /// Zipfian gets, enough to fill the memory. Some engines cache what they write, others only what was read.
 fn warm_up(settings: &Settings) -> Step {
-    let mix = Mix { read: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
+    let mix = Mix { read: 1, choice: Some(KEYS), ..Mix::default() };
     counted(settings, (settings.engine.memory.unwrap_or(0) / PAIR_BYTES).max(1), "warm-up".into(), mix)
 }
 

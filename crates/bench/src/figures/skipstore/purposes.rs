@@ -2,8 +2,7 @@
 //! those of gets, so reads of gets and of compactions are one.
 
 use super::sums::{data_bytes, log_bytes, read_bytes};
-use super::{Bench, DATA, GB, Place, ROCKSDB, below, counted, panel};
-use crate::choice::Choice;
+use super::{Bench, DATA, GB, KEYS, Place, ROCKSDB, below, counted, panel};
 use crate::figures::Figure;
 use crate::outcome::Outcome;
 use crate::workload::Mix;
@@ -24,7 +23,7 @@ pub const PURPOSES: Figure = Figure {
         let series = bench.every(|factory| {
             let settings = bench.settings(factory);
             let step = |gets: u32| {
-                let mix = Mix { read: gets, overwrite: 100 - gets, choice: Some(Choice::Zipfian), ..Mix::default() };
+                let mix = Mix { read: gets, overwrite: 100 - gets, choice: Some(KEYS), ..Mix::default() };
                 counted(&settings, bench.pairs(USED), format!("{gets}% gets"), mix)
             };
             bench.run(factory, &settings, GETS.map(step).into())

@@ -4,8 +4,7 @@
 //! The paper's caches come on top of a store's own memory, the same for both stores; so they do here. RocksDB has its row
 //! cache of that size; Alluvium divides the larger budget itself.
 
-use super::{Bench, Data, GB, Place, ROCKSDB, Series, ahead, below, counted, panel, rate, warm_up};
-use crate::choice::Choice;
+use super::{Bench, Data, GB, KEYS, Place, ROCKSDB, Series, ahead, below, counted, panel, rate, warm_up};
 use crate::engine::{EngineOptions, Factory, Result};
 use crate::figures::Figure;
 use crate::figures::host::Ran;
@@ -84,7 +83,7 @@ fn gets(bench: &Bench<'_>, factory: &dyn Factory, fiftieths: u64, shares: &[u32]
     };
     let settings = Settings { engine, ..settings };
     let step = |gets: &u32| {
-        let mix = Mix { read: *gets, overwrite: 100 - gets, choice: Some(Choice::Zipfian), ..Mix::default() };
+        let mix = Mix { read: *gets, overwrite: 100 - gets, choice: Some(KEYS), ..Mix::default() };
         counted(&settings, bench.pairs(USED), format!("{gets}% gets"), mix)
     };
     let steps = std::iter::once(warm_up(&settings)).chain(shares.iter().map(step)).collect();

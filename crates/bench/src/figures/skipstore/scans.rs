@@ -1,7 +1,6 @@
 //! Section 6.2.3: scans of 1 to 100 pairs among updates. The text has the gain on RocksDB, 1.86 to 2.8 times, and no figure.
 
-use super::{Bench, DATA, GB, LEVELED, Place, ahead, levels, panel, updates, warm_up};
-use crate::choice::Choice;
+use super::{Bench, DATA, GB, KEYS, LEVELED, Place, ahead, levels, panel, updates, warm_up};
 use crate::figures::Figure;
 use crate::outcome::Outcome;
 use crate::workload::{Job, Mix, Workload};
@@ -24,7 +23,7 @@ pub const SCANS: Figure = Figure {
         let series = bench.every(|factory| {
             let settings = bench.settings(factory);
             let step = |scans: u32| {
-                let choice = Some(Choice::Zipfian);
+                let choice = Some(KEYS);
                 let mix = Mix { scan: scans, overwrite: 100 - scans, scan_pairs: PAIRS, choice, ..Mix::default() };
                 stage.timed(&settings, 1, Workload { name: format!("{scans}% scans"), job: Job::Mix(mix) })
             };

@@ -4,10 +4,9 @@
 //! engine whose items skip nothing else is run once, and has the same result at every place.
 
 use super::{
-    AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, Place, Series, ahead, engines, levels, panel, rate, updates, warm_up,
-    write_amp,
+    AMPLIFIED, Bench, DATA, GB, KEYS, LEVELED, PUTS, Place, Series, ahead, engines, levels, panel, rate, updates,
+    warm_up, write_amp,
 };
-use crate::choice::Choice;
 use crate::engine::{EngineOptions, Factory, LevelKnobs, Result};
 use crate::figures::drawing::{Line, Panel, Point};
 use crate::figures::host::Ran;
@@ -73,7 +72,7 @@ fn by_most(bench: &Bench<'_>, factory: &dyn Factory) -> Result<Vec<Vec<Ran>>> {
         let settings = bench.settings(factory);
         let levels = LevelKnobs { max_skip, ..settings.engine.levels };
         let settings = Settings { engine: EngineOptions { levels, ..settings.engine }, ..settings };
-        let mix = Mix { read: 1, choice: Some(Choice::Zipfian), ..Mix::default() };
+        let mix = Mix { read: 1, choice: Some(KEYS), ..Mix::default() };
         let gets = bench.stage.timed(&settings, 1, Workload { name: "gets".into(), job: Job::Mix(mix) });
         let steps = vec![updates(&settings, bench.pairs(UPDATED)), warm_up(&settings), gets];
         bench.run(factory, &settings, steps)
