@@ -1,9 +1,9 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
-use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result};
+use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result, SKIPS};
 use crate::striped::{Increments, Striped};
 use alluvium::{
-    Change, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteBatch,
+    Change, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats, WriteBatch,
     WriteOptions,
 };
 use std::path::Path;
@@ -72,6 +72,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         Component::Trunk => DiskComponent::Trunk,
         Component::Leveled => DiskComponent::Levels(shaped(LevelsOptions::leveled(), options.levels)),
         Component::Tiered => DiskComponent::Levels(shaped(LevelsOptions::tiered(), options.levels)),
+        Component::Skip => DiskComponent::Levels(shaped(skipping(options.levels), options.levels)),
     });
     let options = Options {
         memory_budget,
@@ -80,9 +81,21 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         memory_component,
         disk_component,
         maplets,
+        background_write_limit: each(options.write_limit),
         ..Options::default()
     };
     Ok(Store { db: Db::open(directory, options)? })
+}
+
+/// PLACEHOLDER: the preset of levels with item skipping, for at most `max_skip` levels. Until the store has it, these are
+/// leveled levels, whose items skip nothing.
+fn skipping(_knobs: LevelKnobs) -> LevelsOptions {
+    LevelsOptions::leveled()
+}
+
+/// PLACEHOLDER: how many items skipped how many levels. Until the store counts it, it is unknown.
+fn skipped(_stats: &Stats) -> Option<[u64; SKIPS]> {
+    None
 }
 
 fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
@@ -94,7 +107,9 @@ fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
         merge_percent: knobs.merge_percent.unwrap_or(preset.merge_percent),
         filter_bits: knobs.filter_bits.unwrap_or(preset.filter_bits),
         filters: knobs.filter_bits.map_or(preset.filters, |_| LevelFilters::Equal),
-        ..preset
+        size_ratio: knobs.size_ratio.unwrap_or(preset.size_ratio),
+        base_level_bytes: knobs.base_bytes.or(preset.base_level_bytes),
+        file_bytes: knobs.file_bytes.or(preset.file_bytes),
     }
 }
 
@@ -181,6 +196,7 @@ impl Engine for Store {
             log_bytes_written: Some(stats.logged_bytes),
             stalled_ns: Some(stats.slowed_ns),
             buffers_written: Some(stats.incorporations),
+            skipped: skipped(&stats),
         }
     }
 
@@ -274,6 +290,11 @@ mod tests {
         let bits = shaped(LevelsOptions::tiered(), LevelKnobs { filter_bits: Some(3), ..LevelKnobs::default() });
         assert_eq!((bits.filter_bits, bits.filters), (3, LevelFilters::Equal));
         assert_eq!(shaped(LevelsOptions::tiered(), LevelKnobs::default()), LevelsOptions::tiered());
+        let (size_ratio, base_bytes, file_bytes) = (Some(4), Some(1 << 20), Some(1 << 18));
+        let sizes = LevelKnobs { size_ratio, base_bytes, file_bytes, ..LevelKnobs::default() };
+        let sized = shaped(LevelsOptions::leveled(), sizes);
+        assert_eq!((sized.size_ratio, sized.base_level_bytes, sized.file_bytes), (4, base_bytes, file_bytes));
+        assert_eq!(runs(Some(Component::Skip), LevelKnobs::default()), [2, 1]);
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 100)), [2, 1]);
         // Half of four runs go down at a time: after the fourth and the sixth.
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 50)), [2, 2]);

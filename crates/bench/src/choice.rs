@@ -1,6 +1,6 @@
 //! Chooses loaded keys for operations. Each thread has its own chooser.
 
-use crate::random::{Permutation, Random};
+use crate::random::{Permutation, Random, scramble};
 use crate::zipfian::Zipfian;
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 const NORMAL_DEVIATIONS: f64 = 6.0;
 /// The mean of the exponential distribution, as a fraction of the keys: nearly all draws are among the first hundredth.
 const EXPONENTIAL_MEAN: f64 = 0.001;
+/// The items among which YCSB's scrambled zipfian draws, whatever the number of keys.
+const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// A distribution over the loaded keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub enum Choice {
     Uniform,
     /// YCSB's zipfian; the popular keys are scattered.
     Zipfian,
+    /// YCSB's scrambled zipfian, its usual choice: zipfian among ten billion items, each of which stands for a key that
+    /// its hash names. The unpopular items spread evenly: of two million keys, all get about two fifths of the draws.
+    Scrambled,
     /// Zipfian over age: the key loaded last is the most popular.
     Latest,
     /// A share of the operations goes to a share of the keys. FloDB's skew is 98 on 2; cLSM's reads are 90 on 10, in
@@ -51,7 +56,8 @@ impl Chooser {
             Choice::Hot { block, .. } => (count.div_ceil(block.max(1)), capacity.div_ceil(block.max(1))),
             _ => (count, capacity),
         };
-        Self { choice, count, zipfian: Zipfian::new(count), permutation: Permutation::new(places, places_max) }
+        let items = if choice == Choice::Scrambled { SCRAMBLED_ITEMS } else { count };
+        Self { choice, count, zipfian: Zipfian::new(items), permutation: Permutation::new(places, places_max) }
     }
 
     /// Sets the current number of keys.
@@ -61,7 +67,7 @@ impl Chooser {
         }
         self.count = count;
         match self.choice {
-            Choice::Uniform | Choice::Normal | Choice::Exponential => {}
+            Choice::Uniform | Choice::Scrambled | Choice::Normal | Choice::Exponential => {}
             Choice::Latest => self.zipfian.grow(count),
             Choice::Zipfian => {
                 self.zipfian.grow(count);
@@ -77,6 +83,7 @@ impl Chooser {
         match self.choice {
             Choice::Uniform => random.below(self.count),
             Choice::Zipfian => self.permutation.at(self.zipfian.rank(random)).min(self.count - 1),
+            Choice::Scrambled => scramble(self.zipfian.rank(random)) % self.count,
             Choice::Latest => self.count - 1 - self.zipfian.rank(random),
             Choice::Hot { operations_percent, keys_percent, block } => {
                 if random.below(100) >= u64::from(operations_percent) {
@@ -169,6 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn scrambled_keys_are_less_skewed_and_all_are_drawn() {
+        let (counts, sorted) = drawn(Choice::Scrambled);
+        // The most popular of ten billion items has 1 of 26.47; the 10,000 most popular ones have 10.2 of it together.
+        assert!((0.036..0.040).contains(&share(&sorted[..1])), "{}", share(&sorted[..1]));
+        // The other items give each key 24.6 of its 40 draws on average.
+        assert!(sorted[9_999] >= 5 && sorted[5_000] < 40, "{} and {}", sorted[9_999], sorted[5_000]);
+        assert!(share(&counts[..5000]) < 0.6 && share(&counts[..5000]) > 0.4);
+    }
+
+    #[test]
     fn normal_keys_are_in_the_middle_and_exponential_ones_are_few() {
         let (counts, _) = drawn(Choice::Normal);
         // One deviation on either side has 68.27% of a normal distribution.
@@ -186,7 +203,7 @@ mod tests {
 
     #[test]
     fn growth_takes_the_new_keys_in() {
-        for choice in [Choice::Uniform, Choice::Zipfian, Choice::Latest, Choice::Normal] {
+        for choice in [Choice::Uniform, Choice::Zipfian, Choice::Scrambled, Choice::Latest, Choice::Normal] {
             let (mut chooser, mut random) = (Chooser::new(choice, 1, 1000), Random::new(3, 0));
             for count in 1..=1000 {
                 chooser.grow(count);

@@ -29,7 +29,12 @@ pub struct Figures {
     pub stalled_ns: Option<u64>,
     /// Memory components that were full, or flushed, and written to files.
     pub buffers_written: Option<u64>,
+    /// Items that compactions placed 0 to 6 levels further than the level that they write to.
+    pub skipped: Option<[u64; SKIPS]>,
 }
+
+/// The numbers of levels that an item can skip, 0 included.
+pub const SKIPS: usize = 7;
 
 /// One level of the structure that keeps the data on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +54,12 @@ pub struct EngineOptions {
     pub memory: Option<u64>,
     /// Bytes of it for the memory component that takes writes; `None` for the engine's default.
     pub write_buffer: Option<u64>,
+    /// Bytes of it for a cache of single pairs, if the engine has one of fixed size. Alluvium divides its caches itself.
+    #[serde(default)]
+    pub item_cache: Option<u64>,
+    /// The most bytes a second that background work may write; `None` for no limit.
+    #[serde(default)]
+    pub write_limit: Option<u64>,
     /// Whether every write is synced.
     pub sync: bool,
     /// Use a filter for each file, if the engine has something better by default.
@@ -74,6 +85,8 @@ pub enum Component {
     Leveled,
     /// Levels of several runs.
     Tiered,
+    /// Levels of one run each, past some of which items may go at a compaction.
+    Skip,
 }
 
 impl Component {
@@ -83,6 +96,7 @@ impl Component {
             Self::Trunk => "trunk",
             Self::Leveled => "leveled",
             Self::Tiered => "tiered",
+            Self::Skip => "skip",
         }
     }
 }
@@ -96,6 +110,18 @@ pub struct LevelKnobs {
     pub merge_percent: Option<u32>,
     /// Bits of a fingerprint in the filters of every level: one false positive in 2^bits.
     pub filter_bits: Option<u32>,
+    /// How many times the bytes of a level the next deeper one may have.
+    #[serde(default)]
+    pub size_ratio: Option<u32>,
+    /// Bytes of the level that level 0 is merged into.
+    #[serde(default)]
+    pub base_bytes: Option<u64>,
+    /// About the size of a file.
+    #[serde(default)]
+    pub file_bytes: Option<u64>,
+    /// The most levels that an item may go past at a compaction, if the component lets items skip levels.
+    #[serde(default)]
+    pub max_skip: Option<u32>,
 }
 
 /// Stores side by side, each with a range of the keys.

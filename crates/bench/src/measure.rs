@@ -1,6 +1,6 @@
 //! Computes the outcome of a workload from the kernel's and the engine's counters before and after it.
 
-use crate::engine::{Engine, Factory, Figures, Result};
+use crate::engine::{Engine, Factory, Figures, Result, SKIPS};
 use crate::outcome::{Outcome, Source};
 use crate::process::{self, DeviceBytes};
 use crate::run::Ran;
@@ -71,6 +71,11 @@ fn ratio(part: Option<u64>, whole: u64) -> Option<f64> {
     part.filter(|_| whole > 0).map(|part| part as f64 / whole as f64)
 }
 
+/// What counters have grown by.
+fn more((before, after): ([u64; SKIPS], [u64; SKIPS])) -> Vec<u64> {
+    after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect()
+}
+
 /// A rate or a share; 0 if the denominator is 0.
 fn per(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
@@ -134,6 +139,7 @@ impl Before {
             cpu_us_per_op: per(micros(ran.cpu + settle_cpu), all_ops),
             cpu_us_per_op_run: per(micros(ran.cpu), all_ops),
             p50_us: percentile(50.0),
+            get_mean_us: tally.get_mean_us(),
             p90_us: percentile(90.0),
             p99_us: percentile(99.0),
             p999_us: percentile(99.9),
@@ -143,6 +149,7 @@ impl Before {
             latency: tally.latencies.curve(),
             series: ran.series,
             buffers_written: since(self.figures.buffers_written, after.buffers_written),
+            skipped: self.figures.skipped.zip(after.skipped).map(more),
             levels: engine.levels(),
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),
             write_amp: ratio(written.data, bytes_written),
@@ -175,6 +182,7 @@ mod tests {
         };
         let known = written(&figures(Some(10), Some(5)), &figures(Some(110), Some(25)), Some(1000));
         assert_eq!(known, Written { data: Some(100), log: Some(20), source: Source::Engine });
+        assert_eq!(more(([1, 0, 2, 0, 0, 0, 9], [4, 0, 2, 5, 0, 0, 8])), [3, 0, 0, 5, 0, 0, 0]);
         let log_only = written(&figures(None, Some(5)), &figures(None, Some(25)), Some(1000));
         assert_eq!(log_only, Written { data: Some(980), log: Some(20), source: Source::Kernel });
         let silent = written(&figures(None, None), &figures(None, None), Some(1000));

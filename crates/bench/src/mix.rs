@@ -54,7 +54,12 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
         let left = share.map_or(u64::MAX, |share| share - mixer.tally.ops);
         let operation = draw.operation(&mut mixer.random);
         let operations = mixer.perform(operation, mix, left)?;
-        now = mixer.tally.latencies.lap(operations);
+        let ended = mixer.tally.latencies.lap(operations);
+        if matches!(operation, Operation::Read | Operation::Miss) {
+            mixer.tally.gets += operations;
+            mixer.tally.gets_time += ended.duration_since(now);
+        }
+        now = ended;
         mixer.tally.ops += operations;
         field.tell(lane, mixer.tally.ops);
     }

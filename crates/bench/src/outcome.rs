@@ -63,6 +63,8 @@ pub struct Outcome {
 
     /// The median latency.
     pub p50_us: f64,
+    /// The mean latency of gets, in a mix with other operations, too. `None` if there were none.
+    pub get_mean_us: Option<f64>,
     /// The 90th percentile.
     pub p90_us: f64,
     /// The 99th.
@@ -84,6 +86,9 @@ pub struct Outcome {
     pub stalled_ms: Option<f64>,
     /// Memory components that were written to files, settling included.
     pub buffers_written: Option<u64>,
+    /// Items that compactions placed 0, 1, 2 and so on levels further than the level that they write to, settling
+    /// included. `None` if the engine does not count them.
+    pub skipped: Option<Vec<u64>>,
     /// The levels on disk after settling, the newest first; empty if the engine does not tell.
     pub levels: Vec<Level>,
 

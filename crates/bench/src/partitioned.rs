@@ -120,6 +120,7 @@ impl Engine for Partitioned {
             log_bytes_written: sum(&all, |figures| figures.log_bytes_written),
             stalled_ns: sum(&all, |figures| figures.stalled_ns),
             buffers_written: sum(&all, |figures| figures.buffers_written),
+            skipped: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The counters of a worker.
 
 use crate::latency::Latencies;
+use std::time::Duration;
 
 /// Counters and latencies of one worker, or of all.
 #[derive(Debug)]
@@ -21,13 +22,23 @@ pub struct Tally {
     pub bytes_read: u64,
     /// Latencies.
     pub latencies: Latencies,
+    /// Gets, of loaded keys and of absent ones.
+    pub gets: u64,
+    /// The sum of their latencies.
+    pub gets_time: Duration,
 }
 
 impl Tally {
     /// Nothing yet.
     pub fn new() -> Self {
-        let latencies = Latencies::new();
-        Self { ops: 0, found: 0, not_found: 0, wrong: 0, pairs: 0, bytes_written: 0, bytes_read: 0, latencies }
+        let (ops, found, not_found, wrong, pairs, bytes_written, bytes_read) = (0, 0, 0, 0, 0, 0, 0);
+        let (latencies, gets, gets_time) = (Latencies::new(), 0, Duration::ZERO);
+        Self { ops, found, not_found, wrong, pairs, bytes_written, bytes_read, latencies, gets, gets_time }
+    }
+
+    /// The mean latency of gets; `None` without any.
+    pub fn get_mean_us(&self) -> Option<f64> {
+        (self.gets > 0).then(|| self.gets_time.as_secs_f64() * 1e6 / self.gets as f64)
     }
 
     /// Adds another worker's.
@@ -40,5 +51,7 @@ impl Tally {
         self.bytes_written += other.bytes_written;
         self.bytes_read += other.bytes_read;
         self.latencies.merge(&other.latencies);
+        self.gets += other.gets;
+        self.gets_time += other.gets_time;
     }
 }

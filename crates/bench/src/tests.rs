@@ -61,6 +61,11 @@ fn every_workload_runs_and_reads_what_was_loaded() {
             };
             assert!(inserted.contains(&(outcome.num - 2000)), "{name}: {}", outcome.num);
             assert!(!outcome.series.is_empty() && outcome.peak_rss_mb > 1.0, "{outcome:?}");
+            // Gets are timed apart from the operations among them.
+            let gets = ["readrandom", "readmissing", "readwhilewriting", "counters", "a", "b", "c", "d", "f", "skewed"];
+            assert_eq!(outcome.get_mean_us.is_some(), gets.contains(&name), "{name}");
+            let longest_us = outcome.max_ms * 1e3;
+            assert!(outcome.get_mean_us.is_none_or(|mean| 0.0 < mean && mean <= longest_us), "{name}: {outcome:?}");
         }
     }
 }

@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         (&["fillseq", "--batch-size", "0"], "batch size"),
         (&["fillseq", "--num", "0"], "number of keys"),
         (&["readseq", "--use-existing", "--num", "5"], "--db"),
-        (&["figures", "clsm-4"], "known: all, clsm, flodb, kanda, splinterdb, clsm-1"),
+        (&["figures", "clsm-4"], "known: all, clsm, flodb, kanda, skipstore, splinterdb, clsm-1"),
     ] {
         bench(arguments).refused(2, why);
     }

@@ -61,6 +61,8 @@ impl Factory for KindFactory {
                     directory,
                     memory_bytes,
                     write_buffer: options.write_buffer,
+                    item_cache: options.item_cache,
+                    write_limit: options.write_limit,
                     component: options.component,
                     levels: options.levels,
                     data_bytes: self.data_bytes,

@@ -39,8 +39,8 @@ use std::path::Path;
 pub const OURS: &str = "alluvium";
 
 /// Configurations for special questions, and an engine whose sizes must all be set.
-const WITHOUT_DEFAULTS: [&str; 5] =
-    ["alluvium-leveled", "alluvium-tiered", "alluvium-striped", "splinterdb", "lmdb-durable"];
+const WITHOUT_DEFAULTS: [&str; 6] =
+    ["alluvium-leveled", "alluvium-tiered", "alluvium-skip", "alluvium-striped", "splinterdb", "lmdb-durable"];
 
 /// An engine of the comparison.
 pub struct Kind {
@@ -77,7 +77,7 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order of tables and plots.
-pub static KINDS: [Kind; 12] = [
+pub static KINDS: [Kind; 13] = [
     Kind {
         name: OURS,
         feature: None,
@@ -102,6 +102,16 @@ pub static KINDS: [Kind; 12] = [
         name: "alluvium-tiered",
         feature: None,
         open: Some(ours::open_tiered),
+        open_default: None,
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: true,
+    },
+    Kind {
+        name: "alluvium-skip",
+        feature: None,
+        open: Some(ours::open_skip),
         open_default: None,
         is_log: ours::is_log,
         syncs: true,

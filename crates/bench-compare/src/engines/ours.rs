@@ -20,6 +20,11 @@ pub fn open_tiered(setup: &Setup) -> Result<Opened> {
     open_by(&Alluvium, Some(Component::Tiered), "its own", setup)
 }
 
+/// Opens it with levels of one run each, which items may skip, instead of a trunk.
+pub fn open_skip(setup: &Setup) -> Result<Opened> {
+    open_by(&Alluvium, Some(Component::Skip), "its own", setup)
+}
+
 /// Opens it with read-modify-writes under locks, around its gets and puts.
 pub fn open_striped(setup: &Setup) -> Result<Opened> {
     open_by(&AlluviumStriped, None, STRIPED, setup)
@@ -31,6 +36,8 @@ fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup:
     let options = EngineOptions {
         memory: Some(setup.budget_bytes()),
         write_buffer: setup.write_buffer,
+        item_cache: setup.item_cache,
+        write_limit: setup.write_limit,
         levels: setup.levels,
         sync: setup.sync,
         component: Some(component),
@@ -54,10 +61,18 @@ fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup:
 
 /// The component and what the setup says of its shape.
 fn shape(component: Component, levels: LevelKnobs) -> String {
-    let part = |what: &str, number: Option<u32>| number.map_or(String::new(), |number| format!(", {what} {number}"));
-    let (runs, bits) = (part("runs of a level", levels.runs), part("bits of filters", levels.filter_bits));
-    let percent = part("percent of the runs in a merge", levels.merge_percent);
-    let knobs = if component == Component::Trunk { String::new() } else { format!("{runs}{percent}{bits}") };
+    let number = |number: Option<u32>| number.map(u64::from);
+    let knobs = [
+        ("runs of a level", number(levels.runs)),
+        ("percent of the runs in a merge", number(levels.merge_percent)),
+        ("bits of filters", number(levels.filter_bits)),
+        ("size ratio", number(levels.size_ratio)),
+        ("bytes of the first level", levels.base_bytes),
+        ("bytes of a file", levels.file_bytes),
+        ("levels skipped at most", number(levels.max_skip)),
+    ];
+    let said = knobs.into_iter().filter_map(|(what, number)| Some(format!(", {what} {}", number?)));
+    let knobs = if component == Component::Trunk { String::new() } else { said.collect() };
     format!("{}{knobs}", component.name())
 }
 

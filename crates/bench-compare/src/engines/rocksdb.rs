@@ -2,8 +2,8 @@
 
 use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
 use super::versions;
-use alluvium_bench::engine::{Direction, Engine, Figures, Result};
-use alluvium_bench::{Increments, Striped, counter};
+use alluvium_bench::engine::{Direction, Engine, Figures, Level, Result};
+use alluvium_bench::{Increments, LevelKnobs, Striped, counter};
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, MergeOperands, Options, WaitForCompactOptions,
@@ -12,6 +12,13 @@ use rocksdb::{
 
 const WRITE_BUFFERS: i32 = 3;
 const BLOOM_BITS: f64 = 10.0;
+/// The levels that are allowed where their sizes are named, and by default.
+const LEVELS: i32 = 7;
+/// How many times the bytes of a level the next deeper one may have, by default.
+const SIZE_RATIO: u32 = 10;
+/// The interval and the fairness of the write limit: the library's defaults.
+const LIMIT_REFILL_US: i64 = 100_000;
+const LIMIT_FAIRNESS: i32 = 10;
 /// The block cache of a store with defaults that is read at random; the default is 32 MiB.
 const POINT_READ_CACHE_BYTES: u64 = 128 * MIB;
 
@@ -37,16 +44,23 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     options.set_max_background_jobs(i32::try_from(setup.background_threads)?);
     options.set_bytes_per_sync(1 << 20);
     options.set_max_open_files(-1);
+    let compaction = shape(&mut options, setup.levels);
+    if let Some(bytes) = setup.item_cache {
+        options.set_row_cache(&Cache::new_lru_cache(usize::try_from(bytes)?));
+    }
+    if let Some(limit) = setup.write_limit {
+        options.set_ratelimiter(i64::try_from(limit)?, LIMIT_REFILL_US, LIMIT_FAIRNESS);
+    }
     options.set_merge_operator_associative("add", add);
     options.enable_statistics();
     options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     let db = DB::open(&options, &setup.directory)?;
-    let settings = vec![
+    let mut settings = vec![
         mib("block cache (hyper clock)", setup.cache_bytes()),
         mib("write buffer", setup.write_buffer_bytes()),
         setting("write buffers", WRITE_BUFFERS),
         setting("background jobs", setup.background_threads),
-        setting("compaction", "leveled, dynamic level sizes"),
+        setting("compaction", compaction),
         setting("filter", format!("Bloom, {BLOOM_BITS} bits per key")),
         setting("block index", "binary search and hash"),
         setting("compression", "none"),
@@ -56,8 +70,27 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("read-modify-write", STRIPED),
         setting("counters", "an associative merge operator, without locks"),
     ];
+    settings.extend(setup.item_cache.map(|bytes| mib("row cache", bytes)));
+    settings.extend(setup.write_limit.map(|limit| mib("background writes a second", limit)));
     let engine = Striped::new(Rocks { db, options, sync: setup.sync }, Increments::Own);
     Ok(Opened { engine: Box::new(engine), version: version(), settings })
+}
+
+/// Levels of named sizes are those of RocksDB 4.6.1: each has its own size, the deepest one too. Without a size they follow
+/// the data. Returns the words for the settings.
+fn shape(options: &mut Options, levels: LevelKnobs) -> String {
+    let Some(base) = levels.base_bytes else { return "leveled, dynamic level sizes".into() };
+    let ratio = levels.size_ratio.unwrap_or(SIZE_RATIO);
+    options.set_level_compaction_dynamic_level_bytes(false);
+    options.set_num_levels(LEVELS);
+    options.set_max_bytes_for_level_base(base);
+    options.set_max_bytes_for_level_multiplier(ratio.into());
+    let mut words = format!("leveled, {LEVELS} levels, first level {base} bytes, ratio {ratio}");
+    if let Some(bytes) = levels.file_bytes {
+        options.set_target_file_size_base(bytes);
+        words += &format!(", files of {bytes} bytes");
+    }
+    words
 }
 
 /// Opens it with its default options, for point reads also with filters and a larger block cache.
@@ -169,6 +202,24 @@ impl Engine for Rocks {
         let mut options = WaitForCompactOptions::default();
         options.set_flush(true);
         Ok(self.db.wait_for_compact(&options)?)
+    }
+
+    /// Every file of level 0 is a run; the other levels have one each.
+    fn levels(&self) -> Vec<Level> {
+        // The benchmark has no use for a list that RocksDB cannot make.
+        let files = self.db.live_files().unwrap_or_default();
+        let deepest = files.iter().filter_map(|file| usize::try_from(file.level).ok()).max();
+        let mut levels = vec![Level::default(); deepest.map_or(0, |deepest| deepest + 1)];
+        for file in &files {
+            let Some((at, level)) = usize::try_from(file.level).ok().and_then(|at| Some((at, levels.get_mut(at)?)))
+            else {
+                continue;
+            };
+            level.runs = if at == 0 { level.runs + 1 } else { 1 };
+            level.probes = level.runs;
+            level.entries += file.num_entries;
+        }
+        levels
     }
 
     fn figures(&self) -> Figures {

@@ -17,9 +17,13 @@ pub struct Setup {
     pub memory_bytes: u64,
     /// Bytes of a write buffer; `None` to derive it from the memory.
     pub write_buffer: Option<u64>,
+    /// Bytes of the memory for a cache of single pairs, in engines that have one of fixed size.
+    pub item_cache: Option<u64>,
+    /// The most bytes a second that background work may write, in engines that can be limited.
+    pub write_limit: Option<u64>,
     /// What keeps Alluvium's data on disk; other engines have no choice.
     pub component: Option<Component>,
-    /// The shape of Alluvium's levels, if the component has levels.
+    /// The shape of Alluvium's levels, if the component has levels, and of RocksDB's, if it names sizes.
     pub levels: LevelKnobs,
     /// Bytes of keys and values that will be stored.
     pub data_bytes: u64,
@@ -74,7 +78,7 @@ impl Setup {
     /// cache, which these engines read through and which counts towards the limit, too. (With half of the whole limit
     /// RocksDB was killed at 96 MiB.)
     pub fn cache_bytes(&self) -> u64 {
-        self.budget_bytes() / 2
+        self.budget_bytes().saturating_sub(self.item_cache.unwrap_or(0)) / 2
     }
 
     /// The default write buffer: 64 MiB as everywhere in this comparison, less if the limit is small.
@@ -113,6 +117,8 @@ mod tests {
             directory: PathBuf::from("nowhere"),
             memory_bytes,
             write_buffer: None,
+            item_cache: None,
+            write_limit: None,
             component: None,
             levels: LevelKnobs::default(),
             data_bytes: 0,
@@ -144,5 +150,7 @@ mod tests {
         assert_eq!(setup(256 * MIB).write_buffer_bytes(), 28 * MIB);
         let said = Setup { write_buffer: Some(3 * MIB), ..setup(256 * MIB) };
         assert_eq!(said.write_buffer_bytes(), 3 * MIB);
+        let with_items = Setup { item_cache: Some(24 * MIB), ..setup(256 * MIB) };
+        assert_eq!(with_items.cache_bytes() + 12 * MIB, setup(256 * MIB).cache_bytes());
     }
 }

@@ -10,6 +10,8 @@ fn setup(directory: PathBuf, sync: bool) -> Setup {
         directory,
         memory_bytes: 256 << 20,
         write_buffer: None,
+        item_cache: None,
+        write_limit: None,
         component: None,
         levels: LevelKnobs::default(),
         data_bytes: 1 << 20,
@@ -211,9 +213,32 @@ fn names_pick_engines() {
     let error = select(&["oracle".to_owned()], false).unwrap_err();
     assert!(
         error.contains("oracle")
-            && error.contains("known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-striped, rocksdb"),
+            && error.contains(
+                "known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-skip, alluvium-striped, rocksdb"
+            ),
         "{error}"
     );
+}
+
+/// The sizes of levels are those that were asked for, and RocksDB reports what is in which level.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocksdb_has_the_named_sizes_of_levels() {
+    let directory = tempfile::tempdir().unwrap();
+    let levels = LevelKnobs { base_bytes: Some(1 << 20), file_bytes: Some(1 << 18), ..LevelKnobs::default() };
+    let setup = Setup { write_buffer: Some(1 << 18), levels, ..setup(directory.path().to_owned(), false) };
+    let opened = find("rocksdb").unwrap().open.unwrap()(&setup).unwrap();
+    let compaction = &opened.settings.iter().find(|(name, _)| name == "compaction").unwrap().1;
+    assert_eq!(compaction, "leveled, 7 levels, first level 1048576 bytes, ratio 10, files of 262144 bytes");
+    for number in 0..6000u32 {
+        opened.engine.put(&key(number.reverse_bits()), &[number as u8; 1000]).unwrap();
+    }
+    opened.engine.settle().unwrap();
+    let found = opened.engine.levels();
+    // Six megabytes: one in level 1, the others in level 2; with sizes that follow the data all would be in level 6.
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found.iter().map(|level| level.entries).sum::<u64>(), 6000);
+    assert!(found[1].entries < found[2].entries && found[1..].iter().all(|level| level.runs == 1), "{found:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod host;
 mod kanda;
 mod plot;
 mod rules;
+mod skipstore;
 mod splinterdb;
 mod stage;
 
@@ -34,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 30] = [
+pub const ALL: [Figure; 39] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -56,6 +57,15 @@ pub const ALL: [Figure; 30] = [
     kanda::FILTER,
     kanda::THREADS,
     kanda::RUNS,
+    skipstore::AMPLIFICATION,
+    skipstore::PURPOSES,
+    skipstore::UPDATES,
+    skipstore::LIMITED,
+    skipstore::MEMTABLES,
+    skipstore::READS,
+    skipstore::SKIPPED,
+    skipstore::DISTRIBUTION,
+    skipstore::SCANS,
     splinterdb::YCSB,
     splinterdb::AMPLIFICATION,
     splinterdb::LATENCY,
@@ -75,7 +85,7 @@ pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
     if found.is_empty() {
         let names: Vec<&str> = ALL.iter().map(|figure| figure.name).collect();
         return Err(format!(
-            "there is no figure {name:?}\nknown: all, clsm, flodb, kanda, splinterdb, {}",
+            "there is no figure {name:?}\nknown: all, clsm, flodb, kanda, skipstore, splinterdb, {}",
             names.join(", ")
         )
         .into());

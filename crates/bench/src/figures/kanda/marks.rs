@@ -1,5 +1,4 @@
-//! Rules that only this paper's claims need: absolute marks, and gains by threads. Pure functions of panels, as in
-//! `rules.rs`.
+//! Rules with absolute marks, and for gains by threads. Pure functions of panels, as in `rules.rs`.
 
 use crate::figures::drawing::{Panel, Ruling};
 use crate::figures::plot::short;

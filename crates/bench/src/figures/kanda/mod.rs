@@ -10,7 +10,7 @@ mod filter;
 mod fractions;
 mod loads;
 mod lookups;
-mod marks;
+pub(super) mod marks;
 mod mix;
 mod runs;
 mod skew;
