@@ -87,15 +87,15 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     Ok(Store { db: Db::open(directory, options)? })
 }
 
-/// PLACEHOLDER: the preset of levels with item skipping, for at most `max_skip` levels. Until the store has it, these are
-/// leveled levels, whose items skip nothing.
-fn skipping(_knobs: LevelKnobs) -> LevelsOptions {
-    LevelsOptions::leveled()
+/// The preset of levels whose keys skip some.
+fn skipping(knobs: LevelKnobs) -> LevelsOptions {
+    let preset = LevelsOptions::skip();
+    LevelsOptions { max_skip: knobs.max_skip.unwrap_or(preset.max_skip), ..preset }
 }
 
-/// PLACEHOLDER: how many items skipped how many levels. Until the store counts it, it is unknown.
-fn skipped(_stats: &Stats) -> Option<[u64; SKIPS]> {
-    None
+/// How many items skipped how many levels. A trunk has no levels to skip.
+fn skipped(stats: &Stats) -> Option<[u64; SKIPS]> {
+    (stats.disk_component != "trunk").then_some(stats.skipped)
 }
 
 fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
@@ -110,6 +110,7 @@ fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
         size_ratio: knobs.size_ratio.unwrap_or(preset.size_ratio),
         base_level_bytes: knobs.base_bytes.or(preset.base_level_bytes),
         file_bytes: knobs.file_bytes.or(preset.file_bytes),
+        ..preset
     }
 }
 

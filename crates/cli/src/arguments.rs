@@ -74,6 +74,8 @@ pub enum Component {
     Leveled,
     /// Levels of several runs: writes first
     Tiered,
+    /// Levels that keys skip if they are not there: fewer writes than leveled
+    Skip,
 }
 
 /// The commands.

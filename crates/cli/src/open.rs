@@ -93,6 +93,7 @@ impl Component {
             Self::Trunk => DiskComponent::Trunk,
             Self::Leveled => DiskComponent::Levels(LevelsOptions::leveled()),
             Self::Tiered => DiskComponent::Levels(LevelsOptions::tiered()),
+            Self::Skip => DiskComponent::Levels(LevelsOptions::skip()),
         }
     }
 
@@ -102,6 +103,7 @@ impl Component {
             Self::Trunk => alluvium_bench::Component::Trunk,
             Self::Leveled => alluvium_bench::Component::Leveled,
             Self::Tiered => alluvium_bench::Component::Tiered,
+            Self::Skip => alluvium_bench::Component::Skip,
         }
     }
 }

@@ -23,7 +23,7 @@ fn largest(store: &Store, extension: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
-    for kind in ["leveled", "tiered"] {
+    for kind in ["leveled", "tiered", "skip"] {
         let store = Store::new();
         let create = ["load", "--ycsb", "40000", "--memory", "2M", "--settle", "--component", kind];
         store.run(&create).expect(0);
@@ -45,7 +45,7 @@ fn a_store_is_converted_to_every_component() {
     let store = of_records("5000");
     let before = store.run(&["dump"]).expect(0);
     let number = store.run(&["stat", "--json"]).expect(0).json()["last_number"].clone();
-    for (from, to) in [("trunk", "leveled"), ("leveled", "tiered"), ("tiered", "trunk")] {
+    for (from, to) in [("trunk", "leveled"), ("leveled", "tiered"), ("tiered", "skip"), ("skip", "trunk")] {
         let report = store.run(&["convert", "--to", to, "--json"]).expect(0).json();
         assert_eq!(report["changed"], true, "{report}");
         assert_eq!((&report["component_before"], &report["component"]), (&from.into(), &to.into()), "{report}");
