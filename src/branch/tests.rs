@@ -7,3 +7,4 @@ mod large;
 mod model;
 mod range_tombstones;
 mod read_ahead;
+mod whole_filter;

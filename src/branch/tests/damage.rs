@@ -6,6 +6,7 @@ use crate::branch::{Branch, Compression, Purpose, file_name};
 use crate::io::simulated::SimulatedStorage;
 use crate::io::{OpenMode, Storage};
 use crate::merge::Cursor;
+use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 
@@ -37,6 +38,8 @@ fn read_everything(branch: &Arc<Branch>, entries: &[Owned]) -> Result<()> {
         let found = get(branch, &entry.key, entry.number)?;
         assert_eq!(found, Some((entry.number, entry.kind, entry.value.clone())));
     }
+    let filter = branch.whole_filter()?;
+    assert!(entries.iter().all(|entry| filter.may_contain(fingerprint(encoded_key_hash(&entry.key)))));
     for purpose in [Purpose::Read, Purpose::Compaction] {
         let mut cursor = branch.cursor(purpose);
         cursor.seek_first()?;

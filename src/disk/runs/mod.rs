@@ -14,5 +14,6 @@ pub mod reuse;
 pub mod run;
 pub mod run_cursor;
 pub mod section;
+pub mod sink;
 #[cfg(test)]
 pub mod testing;

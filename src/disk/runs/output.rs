@@ -12,8 +12,8 @@
 //!    than the next one begins, and the part file to which a key leads holds everything that the run has of the key.
 
 use super::load::Load;
-use super::pass::Sink;
 use super::run::Key;
+use super::sink::Sink;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
 use crate::filter::quotient;
 use crate::merge::{EntryRef, RangeTombstones};

@@ -4,8 +4,9 @@ use super::jobs::progress::{Progress, ProgressReporter};
 use super::output::OutputWriter;
 use super::run::{self, Key};
 use super::run_cursor::{merged, seek_together};
+use super::sink::Sink;
 use crate::branch::{Branch, Purpose, Target};
-use crate::merge::{Cursor, EntryRef, MergeOperator, RangeTombstones, Retention, VersionFilter};
+use crate::merge::{Cursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 
@@ -27,27 +28,6 @@ impl<'a> PassRules<'a> {
     {
         VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(self.operator)
     }
-}
-
-/// Where a pass writes what it retains, in entry order.
-pub trait Sink {
-    /// What it has written.
-    type Parts;
-
-    /// Adds the next entry.
-    fn add(&mut self, entry: EntryRef<'_>) -> Result<()>;
-
-    /// Adds range tombstones, which lie after all that were added before.
-    fn add_range_tombstones(&mut self, tombstones: RangeTombstones);
-
-    /// A reused file begins at `key` (`OutputWriter::add_reused`).
-    fn add_reused(&mut self, key: Key);
-
-    /// Bytes so far.
-    fn bytes(&self) -> u64;
-
-    /// Ends all files: what was written, and its bytes.
-    fn finish(self) -> Result<(Self::Parts, u64)>;
 }
 
 /// The output of a pass.

@@ -6,7 +6,7 @@
 pub struct ConvertReport {
     /// False if the store had the component already; then nothing was done.
     pub changed: bool,
-    /// The component before: `trunk`, `leveled` or `tiered`.
+    /// The component before: `trunk`, `leveled`, `tiered` or `skip`.
     pub component_before: &'static str,
     /// The component now.
     pub component: &'static str,

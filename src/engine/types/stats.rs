@@ -143,7 +143,7 @@ pub struct Stats {
     pub synced_number: u64,
     /// All writes up to this sequence number are in branch files.
     pub incorporated_number: u64,
-    /// How the data is kept on disk: `trunk`, `leveled` or `tiered`. Empty in `LiveStats`.
+    /// How the data is kept on disk: `trunk`, `leveled`, `tiered` or `skip`. Empty in `LiveStats`.
     pub disk_component: &'static str,
     /// The levels of the tree, root first; or the levels of a leveled or tiered store, the newest first.
     pub levels: Vec<LevelStats>,

@@ -40,3 +40,30 @@ impl claims::Claim for Claim {
         (has_level && self.range.meets(&other.range)) || !self.files.is_disjoint(&other.files)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::runs::jobs::claims::Claim as _;
+
+    fn claim(files: &[u64], (lower, upper): (&str, &str), levels: RangeInclusive<usize>) -> Claim {
+        let range = KeyRange { lower: lower.as_bytes().into(), upper: upper.as_bytes().into() };
+        Claim { files: files.iter().map(|file| FileNumber(*file)).collect(), range, levels }
+    }
+
+    /// A job that places keys two levels further holds its range there.
+    #[test]
+    fn jobs_exclude_each_other_where_both_may_write() {
+        let skipping = claim(&[1], ("b", "d"), 2..=4);
+        for (other, conflicts) in [
+            (claim(&[2], ("c", "e"), 4..=4), true),
+            (claim(&[2], ("c", "e"), 4..=6), true),
+            (claim(&[2], ("c", "e"), 1..=2), true),
+            (claim(&[2], ("c", "e"), 5..=5), false),
+            (claim(&[2], ("d", "e"), 4..=4), false),
+            (claim(&[1], ("x", "y"), 6..=6), true),
+        ] {
+            assert_eq!((skipping.conflicts(&other), other.conflicts(&skipping)), (conflicts, conflicts), "{other:?}");
+        }
+    }
+}

@@ -10,8 +10,8 @@ use super::absence::Absence;
 use crate::disk::levels::options::LEVELED_LEVELS;
 use crate::disk::runs::figures::SKIPS;
 use crate::disk::runs::output::{NewParts, OutputWriter};
-use crate::disk::runs::pass::Sink;
 use crate::disk::runs::run::Key;
+use crate::disk::runs::sink::Sink;
 use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::Result;
 

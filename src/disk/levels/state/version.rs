@@ -88,7 +88,8 @@ impl LevelsVersion {
         let mut load = Load::default();
         levels.iter().for_each(|level| load += level.load());
         let bytes: Vec<u64> = levels.iter().map(|level| level.load().bytes).collect();
-        let targets = Targets::new(&bytes, &tuning.shape);
+        let is_behind = levels.first().is_some_and(|level| level.runs.len() >= tuning.level_runs(0));
+        let targets = Targets::new(&bytes, is_behind, &tuning.shape);
         let debt = levels.iter().enumerate().map(|(at, level)| debt_of(at, level, &tuning, &targets)).sum();
         let has_range_tombstones =
             levels.iter().flat_map(|level| &level.runs).any(|run| run.run.has_range_tombstones());
