@@ -204,3 +204,37 @@ fn debt_is_what_full_levels_have_too_much() {
     rig.work();
     assert_eq!(rig.version.debt(), 0);
 }
+
+/// Level 0 once was merged as soon as it had its runs, although the level below it was over full.
+#[test]
+fn level_0_waits_for_full_levels_below_it() {
+    let mut rig = leveled();
+    let is_of_level_0 = |rig: &Rig| rig.pick().is_some_and(|job| job.compaction.level() == 0);
+    let mut random = Random(7);
+    let mut incorporate = |rig: &mut Rig| {
+        rig.incorporate((0..150).map(|_| put(random.next() % 1_000_000, 3)).collect());
+    };
+    for _ in 0..3 {
+        incorporate(&mut rig);
+    }
+    assert!(is_of_level_0(&rig), "nothing else is full\n{}", rig.describe());
+    // Merges of level 0 alone, until a deeper level is full.
+    while is_of_level_0(&rig) {
+        let job = rig.pick().unwrap();
+        rig.finish(&job);
+        drop(job);
+        if rig.version.levels()[0].runs.len() < 3 && rig.pick().is_none() {
+            (0..3).for_each(|_| incorporate(&mut rig));
+        }
+    }
+    assert!(rig.pick().is_some() && rig.version.debt() > 0, "{}", rig.describe());
+    let mut runs = rig.version.levels()[0].runs.len();
+    while !is_of_level_0(&rig) {
+        incorporate(&mut rig);
+        runs += 1;
+        assert!(runs < 100, "level 0 waits for ever\n{}", rig.describe());
+    }
+    assert!(runs > 3, "it did not wait: {runs} runs\n{}", rig.describe());
+    rig.work();
+    rig.check_reads(&mut random, 100);
+}
