@@ -3,12 +3,13 @@
 //! Invariant: creating a `Branch` reads nothing. The footer is read at first use and then stays in memory. (Many
 //! branches of a large store are never read between two openings.)
 
+use super::buffered::Buffered;
 use super::context::{BranchContext, file_name};
 use crate::cache::{CountedMetadata, PageTable};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{PAGE_BYTES, PageOwner};
-use crate::io::{AlignedBuffer, StorageFile};
+use crate::io::{AlignedBuffer, BufferFile, StorageFile};
 use crate::merge::RangeTombstones;
 use crate::util::key::wide_head;
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
@@ -27,6 +28,8 @@ pub struct Branch {
     footer: OnceLock<BranchFooter>,
     /// Read at first use, then kept in memory.
     range_tombstones: OnceLock<RangeTombstones>,
+    /// If the file is in memory only.
+    buffered: Option<Buffered>,
     obsolete: AtomicBool,
     _counted: CountedMetadata,
 }
@@ -38,6 +41,15 @@ const ELSEWHERE_BYTES: usize = 512;
 impl Branch {
     /// Opens a branch that the manifest lists. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
+        Self::make(context, meta, None)
+    }
+
+    /// A branch whose file is in memory only. Its bytes count as memory of the store while it lives.
+    pub fn buffered(context: &Arc<BranchContext>, meta: BranchMeta, buffered: Buffered) -> Arc<Branch> {
+        Self::make(context, meta, Some(buffered))
+    }
+
+    fn make(context: &Arc<BranchContext>, meta: BranchMeta, buffered: Option<Buffered>) -> Arc<Branch> {
         let path = context.storage.path_of(&file_name(meta.file));
         let table = context.cache.table(meta.file);
         let heads = (wide_head(&meta.key_min), wide_head(&meta.key_max));
@@ -45,9 +57,15 @@ impl Branch {
         // The manifest has the record, too.
         let record = size_of::<BranchMeta>() + meta.key_min.len() + meta.key_max.len() + 8 * meta.value_files.len();
         let bytes = size_of::<Self>() + size_of::<PageTable>() + 2 * record + path.as_os_str().len() + ELSEWHERE_BYTES;
-        let _counted = context.cache.memory().count_metadata(bytes);
+        let in_buffer = buffered.as_ref().map_or(0, |buffered| buffered.bytes(&meta));
+        let _counted = context.cache.memory().count_metadata(bytes.saturating_add(in_buffer));
         let context = Arc::clone(context);
-        Arc::new(Self { context, meta, path, table, heads, footer, range_tombstones, obsolete, _counted })
+        Arc::new(Self { context, meta, path, table, heads, footer, range_tombstones, buffered, obsolete, _counted })
+    }
+
+    /// What it has if its file is in memory only.
+    pub fn in_buffer(&self) -> Option<&Buffered> {
+        self.buffered.as_ref()
     }
 
     /// The manifest's record of the branch.
@@ -114,12 +132,24 @@ impl Branch {
     }
 
     pub(super) fn file(&self) -> Result<Arc<dyn StorageFile>> {
+        if let Some(buffered) = &self.buffered {
+            let file: Arc<BufferFile> = Arc::clone(&buffered.file);
+            return Ok(file);
+        }
         self.context.files.get(self.meta.file, || file_name(self.meta.file))
     }
 
     /// The file, for merges and checks (`FileTable::get_direct`).
     pub(super) fn direct_file(&self) -> Result<Arc<dyn StorageFile>> {
+        if self.buffered.is_some() {
+            return self.file();
+        }
         self.context.files.get_direct(self.meta.file, || file_name(self.meta.file))
+    }
+
+    /// The error of a file that ends before an entry that is said to be in it.
+    pub fn lacks_entries(&self, expected: u64, found: u64) -> Error {
+        self.corruption(0, "number of entries", format!("at least {expected}"), found)
     }
 
     /// A corruption error of this file.
@@ -152,7 +182,9 @@ fn read_footer(file: &dyn StorageFile, owner: PageOwner, bytes: u64) -> Result<B
 
 impl Drop for Branch {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
+        if self.buffered.is_some() {
+            self.context.cache.remove_file(self.meta.file);
+        } else if self.obsolete.load(Ordering::Acquire) {
             self.context.branch_is_obsolete(self.meta.file);
         }
     }

@@ -31,12 +31,14 @@ pub struct ComponentOptions {
     pub chosen: Option<DiskComponent>,
     /// The tuning of a trunk. A store with levels takes the size of a Memtable from it.
     pub trunk: TrunkOptions,
+    /// The memory budget of the store, bytes; 0 if the component only reads.
+    pub memory: u64,
 }
 
 impl ComponentOptions {
     /// Options that accept any store.
     pub fn any(memtable_bytes: u64) -> Self {
-        Self { chosen: None, trunk: TrunkOptions::new(memtable_bytes) }
+        Self { chosen: None, trunk: TrunkOptions::new(memtable_bytes), memory: 0 }
     }
 
     /// Refuses a store that has another component than the chosen one.
@@ -91,7 +93,7 @@ impl Component {
         let branch_bytes = state.branch_bytes.unwrap_or(options.trunk.branch_bytes);
         if let Some(shape) = state.levels {
             let merge_operator = options.trunk.merge_operator;
-            let tuning = LevelsTuning { shape, memtable_bytes: branch_bytes, merge_operator };
+            let tuning = LevelsTuning::new(shape, branch_bytes, options.memory, merge_operator);
             let (levels, version) = Levels::open(context, tuning, state)?;
             return Ok((Self::Levels(levels), Version::Levels(version)));
         }

@@ -48,11 +48,9 @@ impl Conversion {
     pub fn new(to: &DiskComponent, branch_bytes: u64) -> Result<Self> {
         let to = match to {
             DiskComponent::Trunk => Target::Trunk(TrunkOptions::new(branch_bytes)),
-            DiskComponent::Levels(levels) => Target::Levels(LevelsTuning {
-                shape: levels.shape(branch_bytes)?,
-                memtable_bytes: branch_bytes,
-                merge_operator: None,
-            }),
+            DiskComponent::Levels(levels) => {
+                Target::Levels(LevelsTuning::new(levels.shape(branch_bytes)?, branch_bytes, 0, None))
+            }
         };
         Ok(Self { branch_bytes, to })
     }
@@ -101,6 +99,7 @@ impl Conversion {
             next_bundle: BundleId::default(),
             levels: None,
             runs: BTreeMap::new(),
+            buffered: BTreeMap::new(),
             next_run: RunId::default(),
             ..old.clone()
         };

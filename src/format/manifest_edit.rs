@@ -29,6 +29,8 @@
 //! | 21 | shape of the levels, in a store that has levels instead of a trunk | *levels* |
 //! | 22 | change of a run of a level (repeats) | *run* |
 //! | 23 | next run | number |
+//! | 26 | added buffered branch (repeats) | *buffered* |
+//! | 27 | dropped buffered branch (repeats) | file |
 //!
 //! All of these are sized:
 //! - *branch*: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys,
@@ -37,8 +39,10 @@
 //!   list of bundles (id, byte compacted, list of branches), list of lists of shares (branch, bytes)
 //! - *recovery*: log epoch, cut, list of skipped (first, last), next_number
 //! - *maplet*: file, pages, lower, upper (as a node's), list of columns (entries, list of branches)
-//! - *levels*: size ratio, runs per level, runs of level 0, merge percent, bytes of a file, bytes of level 1
+//! - *levels*: size ratio, runs per level, runs of level 0, merge percent, bytes of a file, bytes of level 1,
+//!   filter bits, further filter bits a level, levels skipped, runs of keys that skipped, bytes of buffers
 //! - *run*: id, level, list of dropped branches, list of added branches
+//! - *buffered*: sized branch, list of parents (file, list of runs of entries (skipped, count))
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of their edit: tags ascend or repeat, a
@@ -179,6 +183,65 @@ pub struct LevelsShape {
     pub max_skip: u32,
     /// The runs of such keys that a level may have above its own run. At least 1 if `max_skip` is not 0.
     pub skip_runs: u32,
+    /// Bytes of memory in which such keys wait; 0: they wait in files; the largest number: a part of the memory budget.
+    pub buffer_bytes: u64,
+}
+
+/// A branch whose file is in memory only, of keys that skipped levels, and which entries of which files it is made of:
+/// the transitions of these keys between files and memory (SkipStore §5.2). Its entries are those, in entry order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BufferedMeta {
+    /// What `BranchMeta` says of a file. The length is that of the file in memory when it was made.
+    pub meta: BranchMeta,
+    /// By file number. They stay while this branch is there.
+    pub parents: Vec<ParentItems>,
+}
+
+/// Entries of a branch file that are in a buffered branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParentItems {
+    /// The file.
+    pub parent: FileNumber,
+    /// Which of its entries.
+    pub runs: Vec<ItemRun>,
+}
+
+impl BufferedMeta {
+    /// The bytes of the record that say where its entries are.
+    pub fn parents_bytes(&self) -> u64 {
+        codec::parents_bytes(self)
+    }
+}
+
+impl ParentItems {
+    /// The places of the entries in the parent, counted from 0 in entry order, ascending.
+    pub fn places(&self) -> impl Iterator<Item = u64> + '_ {
+        let starts = self.runs.iter().scan(0u64, |next, run| {
+            let start = next.saturating_add(run.skipped);
+            *next = start.saturating_add(run.count);
+            Some((start, *next))
+        });
+        starts.flat_map(|(start, end)| start..end)
+    }
+
+    /// The number of entries.
+    pub fn count(&self) -> u64 {
+        self.runs.iter().fold(0, |count, run| count.saturating_add(run.count))
+    }
+
+    /// The place after the last entry.
+    pub fn end(&self) -> u64 {
+        self.runs.iter().fold(0, |end, run| end.saturating_add(run.skipped).saturating_add(run.count))
+    }
+}
+
+/// Adjacent entries of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemRun {
+    /// How many entries lie between the last run, or the start of the file, and this one.
+    pub skipped: u64,
+    /// How many entries belong to it, at least 1.
+    pub count: u64,
 }
 
 /// The change of a run of a level. A run is there while it has branches; its level never changes.
@@ -298,6 +361,10 @@ pub struct ManifestEdit {
     pub runs: Vec<RunChange>,
     /// See `next_file`.
     pub next_run: Option<RunId>,
+    /// Added branches that are in memory only.
+    pub buffered_added: Vec<BufferedMeta>,
+    /// Dropped ones.
+    pub buffered_dropped: Vec<FileNumber>,
 }
 
 /// Why bytes are not a valid edit.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub mod aligned;
+mod buffer_file;
 mod clock;
 pub mod frames;
 pub(crate) mod memory;
@@ -22,6 +23,7 @@ pub mod simulated;
 mod tests;
 
 pub use aligned::AlignedBuffer;
+pub use buffer_file::BufferFile;
 pub use clock::{Clock, SystemClock};
 pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory};
 pub use reads::{PendingReads, ReadDone, ReadRequest};

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 impl ManifestState {
     /// Checks that the tree is consistent: the root spans all keys, every node is reached from it exactly once,
     /// children tile their parent's range, every branch that a node or a run refers to is listed, and every listed branch
-    /// is referred to. The branches of a run have disjoint key ranges.
+    /// is referred to, by a node, a run or a buffered branch. The branches of a run have disjoint key ranges.
     pub fn check(&self) -> Result<(), String> {
         let mut branches = BTreeSet::new();
         let reached = self.visit_nodes(&mut branches)?;
@@ -17,10 +17,11 @@ impl ManifestState {
             return Err(format!("node {} cannot be reached from the root", lost.0));
         }
         self.check_runs(&mut branches)?;
+        self.check_buffered(&mut branches)?;
         for (file, branch) in &self.branches {
             require!(*file == branch.file, "branch {file} is listed under another number");
             check_branch(branch)?;
-            require!(branches.contains(file), "branch {file} is in no node and no run");
+            require!(branches.contains(file), "branch {file} is in no node and no run, and no buffered branch needs it");
             require!(*file < self.next_file, "branch {file} is not below the next file number {}", self.next_file);
         }
         for (file, maplet) in &self.maplets {

@@ -11,6 +11,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod validate_buffered;
 mod validate_runs;
 
 pub use file::{Manifest, read_identity, read_state, replace};

@@ -6,8 +6,8 @@
 //! 3. `recovered` keeps its last entry for ever: the next log epoch and the next number follow from it, even when its
 //!    log is no longer recorded (`docs/recovery.md`, R6).
 
-use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered, MapletMeta};
-use crate::format::manifest_edit::{LevelsShape, ManifestEdit, NodeId, NodeImage, RunChange, RunId};
+use crate::format::manifest_edit::{BranchMeta, BufferedMeta, BundleId, Identity, KeyspaceRecord, LogRecovered};
+use crate::format::manifest_edit::{LevelsShape, ManifestEdit, MapletMeta, NodeId, NodeImage, RunChange, RunId};
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct ManifestState {
     /// From the header.
     pub identity: Identity,
-    /// Live branch files.
+    /// Live branch files: of nodes and runs, and the parents of buffered branches.
     pub branches: BTreeMap<FileNumber, BranchMeta>,
+    /// Branches of runs that are in memory only.
+    pub buffered: BTreeMap<FileNumber, BufferedMeta>,
     /// Live maplet files.
     pub maplets: BTreeMap<FileNumber, MapletMeta>,
     /// Live trunk nodes.
@@ -85,6 +87,14 @@ impl ManifestState {
         for file in &edit.branches_dropped {
             self.branches.remove(file);
         }
+        for buffered in &edit.buffered_added {
+            let file = buffered.meta.file;
+            self.next_file.0 = self.next_file.0.max(file.0 + 1);
+            self.buffered.insert(file, buffered.clone());
+        }
+        for file in &edit.buffered_dropped {
+            self.buffered.remove(file);
+        }
         for maplet in &edit.maplets_added {
             self.next_file.0 = self.next_file.0.max(maplet.file.0 + 1);
             self.maplets.insert(maplet.file, maplet.clone());
@@ -149,12 +159,23 @@ impl ManifestState {
         let before = self.runs.get(&change.id).map_or(&[][..], |run| &run.branches);
         let dropped: BTreeSet<&FileNumber> = change.dropped.iter().collect();
         let kept = before.iter().filter(|file| !dropped.contains(file));
-        let new: BTreeMap<FileNumber, &BranchMeta> =
-            edit.branches_added.iter().map(|branch| (branch.file, branch)).collect();
-        let meta = |file: &FileNumber| new.get(file).copied().or_else(|| self.branches.get(file));
+        let added = edit.branches_added.iter().chain(edit.buffered_added.iter().map(|buffered| &buffered.meta));
+        let new: BTreeMap<FileNumber, &BranchMeta> = added.map(|branch| (branch.file, branch)).collect();
+        let meta = |file: &FileNumber| new.get(file).copied().or_else(|| self.branch_of_run(file));
         let mut branches: Vec<&BranchMeta> = kept.chain(&change.added).filter_map(meta).collect();
         branches.sort_by(|one, other| one.key_min.cmp(&other.key_min));
         branches
+    }
+
+    /// A branch that may be in a run, whether it is on the disk or in memory only.
+    pub fn branch_of_run(&self, file: &FileNumber) -> Option<&BranchMeta> {
+        self.branches.get(file).or_else(|| Some(&self.buffered.get(file)?.meta))
+    }
+
+    /// The branch files on which buffered branches depend.
+    pub fn parents(&self) -> BTreeSet<FileNumber> {
+        let parents = self.buffered.values().flat_map(|buffered| &buffered.parents);
+        parents.map(|items| items.parent).collect()
     }
 
     fn drop_old_recoveries(&mut self) {
@@ -189,6 +210,7 @@ impl ManifestState {
             levels: self.levels,
             runs: self.runs.iter().map(|(id, run)| run.added(*id)).collect(),
             next_run: (self.next_run.0 > 0).then_some(self.next_run),
+            buffered_added: self.buffered.values().cloned().collect(),
             ..ManifestEdit::default()
         }
     }

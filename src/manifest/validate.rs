@@ -42,6 +42,7 @@ impl ManifestState {
         overlay.nothing_dropped_is_in_use()?;
         self.levels_fit(edit)?;
         self.runs_fit(edit)?;
+        self.buffered_fit(edit)?;
         if let Some(root) = edit.root.or(self.root) {
             require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
         }

@@ -41,13 +41,13 @@ impl ManifestState {
             }
         }
         let lost: BTreeSet<FileNumber> = edit.runs.iter().flat_map(|change| change.dropped.iter().copied()).collect();
-        let gone: BTreeSet<FileNumber> = edit.branches_dropped.iter().copied().collect();
+        let gone = edit.branches_dropped.iter().chain(&edit.buffered_dropped).copied().collect::<BTreeSet<_>>();
         if let Some(file) = gained.intersection(&gone).next() {
             return Err(format!("branch {file} is dropped and joins a run"));
         }
         // One pass, and only if a branch may be in two runs or in use although it is dropped.
         let moved = |file: &FileNumber| gained.contains(file) || gone.contains(file);
-        if gained.iter().chain(&gone).any(|file| self.branches.contains_key(file)) {
+        if gained.iter().chain(&gone).any(|file| self.branch_of_run(file).is_some()) {
             for (id, run) in &self.runs {
                 let kept = run.branches.iter().find(|file| moved(file) && !lost.contains(file));
                 if let Some(file) = kept {
@@ -95,7 +95,7 @@ impl ManifestState {
             require!(!run.branches.is_empty(), "run {} has no branches", id.0);
             let mut metas = Vec::with_capacity(run.branches.len());
             for file in &run.branches {
-                let Some(meta) = self.branches.get(file) else {
+                let Some(meta) = self.branch_of_run(file) else {
                     return Err(format!("branch {file} of run {} does not exist", id.0));
                 };
                 require!(branches.insert(*file), "branch {file} is in two runs");

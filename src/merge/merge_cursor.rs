@@ -54,6 +54,11 @@ impl<C: Cursor> MergeCursor<C> {
         self.winner
     }
 
+    /// The cursor that is on the current entry; `None` if there is none.
+    pub fn current(&self) -> Option<&C> {
+        self.sources.get(self.winner)
+    }
+
     /// An unpositioned merge of `sources`, newest first.
     pub fn new(sources: Vec<C>) -> Self {
         let count = sources.len();

@@ -21,11 +21,12 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
 use crate::format::value_file::ValueReference;
+use crate::io::BufferFile;
 use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::limits::KEY_BYTES_MAX;
 use crate::util::sync::Arc;
-use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber};
+use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A branch file being written.
@@ -51,6 +52,8 @@ pub struct BranchBuilder {
     packed: Vec<u8>,
     table: CompressTable,
     meta: BranchMeta,
+    /// If the file is in memory only.
+    buffer: Option<Arc<BufferFile>>,
     finished: bool,
 }
 
@@ -58,8 +61,22 @@ impl BranchBuilder {
     /// Takes a file number and creates the file.
     pub fn create(context: &Arc<BranchContext>) -> Result<Self> {
         let file = context.numbers.take();
-        Ok(Self {
-            writer: PageWriter::create(context, file, &file_name(file))?,
+        let writer = PageWriter::create(context, file, &file_name(file))?;
+        Ok(Self::with_writer(context, file, writer))
+    }
+
+    /// For a file of this number that is in memory only. `finish_buffered` ends it.
+    pub fn buffered(context: &Arc<BranchContext>, file: FileNumber) -> Self {
+        let buffer = Arc::new(BufferFile::new(context.storage.path_of(&file_name(file))));
+        let to: Arc<BufferFile> = Arc::clone(&buffer);
+        let mut builder = Self::with_writer(context, file, PageWriter::to(context, file, to));
+        builder.buffer = Some(buffer);
+        builder
+    }
+
+    fn with_writer(context: &Arc<BranchContext>, file: FileNumber, writer: PageWriter) -> Self {
+        Self {
+            writer,
             index: IndexBuilder::default(),
             leaf: SortedPageBuilder::default(),
             leaf_size: LeafSize::new(context.form.compression),
@@ -75,9 +92,10 @@ impl BranchBuilder {
             packed: Vec::new(),
             table: CompressTable::default(),
             meta: BranchMeta { file, number_min: SequenceNumber::MAX, ..BranchMeta::default() },
+            buffer: None,
             finished: false,
             context: Arc::clone(context),
-        })
+        }
     }
 
     /// The filter will have remainders of these bits, from 1 to 16, instead of 9: one more halves its false positives.
@@ -88,7 +106,7 @@ impl BranchBuilder {
 
     /// The file's number.
     #[cfg(test)]
-    pub fn file(&self) -> crate::util::FileNumber {
+    pub fn file(&self) -> FileNumber {
         self.meta.file
     }
 
@@ -189,7 +207,7 @@ impl BranchBuilder {
             None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
         };
         location.first_key = self.leaf_first_key;
-        if self.context.cache.has_space() {
+        if self.buffer.is_none() && self.context.cache.has_space() {
             self.insert_leaf(location, packed_len.is_some());
         }
         self.leaf.clear();
@@ -225,6 +243,19 @@ impl BranchBuilder {
     /// Writes fingerprints, filter, properties and footer, and syncs the file. The caller syncs the directory. Requires
     /// that an entry was added or that there are range tombstones.
     pub fn finish(mut self) -> Result<BranchMeta> {
+        debug_assert!(self.buffer.is_none(), "a buffered file would be lost");
+        self.end()
+    }
+
+    /// As `finish`, for a file that is in memory only.
+    pub fn finish_buffered(mut self) -> Result<(BranchMeta, Arc<BufferFile>)> {
+        let meta = self.end()?;
+        let Some(file) = self.buffer.take() else { unreachable!("`buffered` has made the builder") };
+        file.shrink();
+        Ok((meta, file))
+    }
+
+    fn end(&mut self) -> Result<BranchMeta> {
         let (root, height, index_pages) = if !self.leaf.is_empty() {
             self.close_leaf()?;
             self.index.finish(&mut self.writer)?
@@ -330,6 +361,9 @@ impl Drop for BranchBuilder {
     fn drop(&mut self) {
         if !self.finished {
             self.context.cache.remove_file(self.meta.file);
+            if self.buffer.is_some() {
+                return;
+            }
             // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
             let _ = self.context.storage.remove(&file_name(self.meta.file));
         }

@@ -53,17 +53,22 @@ const _: () = assert!(crate::branch::context::WRITE_BYTES.is_multiple_of(IO_ALIG
 
 impl PageWriter {
     /// Creates the file.
-    pub fn create(context: &Arc<BranchContext>, file: FileNumber, name: &str) -> Result<Self> {
-        Ok(Self {
-            owner: context.owner(file),
-            file: context.storage.open(name, OpenMode::CreateDirect)?,
-            table: context.cache.table(file),
+    pub fn create(context: &Arc<BranchContext>, number: FileNumber, name: &str) -> Result<Self> {
+        Ok(Self::to(context, number, context.storage.open(name, OpenMode::CreateDirect)?))
+    }
+
+    /// Writes to this file, which is empty.
+    pub fn to(context: &Arc<BranchContext>, number: FileNumber, file: Arc<dyn StorageFile>) -> Self {
+        Self {
+            owner: context.owner(number),
+            file,
+            table: context.cache.table(number),
             buffer: Some(context.write_buffers.take()),
             context: Arc::clone(context),
             filled: 0,
             flushed: 0,
             last: 0..0,
-        })
+        }
     }
 
     /// Inserts a page into the cache, in the form in which pages are read: header, then raw payload.

@@ -134,7 +134,7 @@ impl Store {
 fn options(chosen: Option<DiskComponent>) -> ComponentOptions {
     let trunk =
         TrunkOptions { leaf_bytes_min: 64 << 10, part_bytes_min: 4096, fanout: 3, ..TrunkOptions::new(MEMTABLE) };
-    ComponentOptions { chosen, trunk }
+    ComponentOptions { chosen, trunk, memory: 1 << 20 }
 }
 
 #[test]

@@ -119,6 +119,7 @@ impl Levels {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
         self.pick_with(version, |claim| {
             requested::choose(version, range, &has_garbage, |choice| self.history.allows(choice) && claim(choice))
+                .map(Compaction::to_files)
         })
     }
 
@@ -168,9 +169,12 @@ impl Levels {
         self.counters.job_done();
         let change = merged.map_or(Change::Nothing, |merged| {
             let Compacted { run: merged, skipped, skips } = merged;
-            let mut written = merged.parts.load();
-            skipped.iter().for_each(|skipped| written += skipped.parts.load());
+            let mut written = merged.parts.written();
+            skipped.iter().for_each(|skipped| written += skipped.parts.written());
             self.counters.compacted(written);
+            if !compaction.buffers && compaction.parts().all(|part| part.in_buffer().is_some()) {
+                self.counters.checkpointed(written);
+            }
             self.counters.reused(merged.reused_bytes());
             self.counters.skipped(&skips);
             if compaction.bottom {
@@ -191,7 +195,11 @@ impl Levels {
     /// outcome.
     pub fn apply(&self, outcome: Outcome, version: &Arc<LevelsVersion>) -> Applied {
         let context = EditContext { next_run: &self.next_run, files: &self.context.numbers };
-        editor::apply(context, outcome, version)
+        let applied = editor::apply(context, outcome, version);
+        for buffered in &applied.edit.buffered_added {
+            self.counters.buffered(buffered.meta.bytes, buffered.parents_bytes());
+        }
+        applied
     }
 
     /// Removes from the history the files to which the version does not refer.

@@ -30,6 +30,17 @@ const MAX_SKIP: u32 = 2;
 const MAX_SKIP_MOST: u32 = LEVELED_LEVELS as u32 - 1;
 /// By default, the runs of keys that skipped levels which a level may have.
 const SKIP_RUNS: u32 = 6;
+/// The recorded size of buffers that follows from the memory budget.
+const AUTOMATIC: u64 = u64::MAX;
+/// That size is this part of the budget (SkipStore §6.1: 256 MB of 2 GB).
+const BUFFER_PART: u64 = 8;
+/// A chosen size is at most this part.
+const BUFFER_PART_MOST: u64 = 2;
+/// The files that are kept only for what is in the buffers may have so many times the bytes of the buffers.
+const PARENTS_PART: u64 = 4;
+/// Parts in memory end at the bounds of files of their level from this size on. They need not be large, as no file is made
+/// of them; the smaller they are, the fewer are taken along by merges in other ranges.
+const BUFFERED_BYTES_MIN: u64 = 64 << 10;
 /// The largest number that a knob takes.
 const KNOB_MAX: u32 = 1000;
 /// The deepest level that a conversion uses. Levels grow at least twofold, so it holds anything.
@@ -78,6 +89,11 @@ pub struct LevelsOptions {
     /// With `max_skip`: the runs of such keys that a level may have. More write less, and gets and scans meet more runs.
     /// From 1 to 1000.
     pub skip_runs: u32,
+    /// With `max_skip`: the memory in which such keys wait (SkipStore §4.2), a part of `Options::memory_budget`, of which
+    /// it is at most a half. Then they are written once, when they are merged, and are there to be read. What the files
+    /// have from which they came is kept until then, or until it is too much (`PARENTS_PART`). 0: they wait in files.
+    /// `None`: an eighth of the budget.
+    pub buffer_bytes: Option<u64>,
 }
 
 /// How the precision of filters is spread over the levels.
@@ -104,6 +120,7 @@ impl LevelsOptions {
             filters: LevelFilters::FinerAbove,
             max_skip: 0,
             skip_runs: SKIP_RUNS,
+            buffer_bytes: None,
         }
     }
 
@@ -156,6 +173,9 @@ impl LevelsOptions {
                 self.max_skip, self.runs_per_level
             )));
         }
+        if let Some(bytes) = self.buffer_bytes {
+            check("buffer_bytes", bytes, 0..=BYTES_MAX)?;
+        }
         check("filter_bits", self.filter_bits.into(), 1..=REMAINDER_BITS_MAX.into())?;
         let file_bytes = self.file_bytes.unwrap_or((memtable_bytes / FILE_PART).max(FILE_BYTES_USUAL_MIN));
         check("file_bytes", file_bytes, FILE_BYTES_MIN..=BYTES_MAX)?;
@@ -173,6 +193,7 @@ impl LevelsOptions {
             filter_bits_above: self.filter_bits_above(),
             max_skip: self.max_skip,
             skip_runs: if self.max_skip > 0 { self.skip_runs } else { 0 },
+            buffer_bytes: if self.max_skip > 0 { self.buffer_bytes.unwrap_or(AUTOMATIC) } else { 0 },
         })
     }
 
@@ -186,6 +207,7 @@ impl LevelsOptions {
             && self.filter_bits_above() == shape.filter_bits_above
             && self.max_skip == shape.max_skip
             && (self.max_skip == 0 || self.skip_runs == shape.skip_runs)
+            && (self.max_skip == 0 || self.buffer_bytes.unwrap_or(AUTOMATIC) == shape.buffer_bytes)
             && self.file_bytes.is_none_or(|bytes| bytes == shape.file_bytes)
             && self.base_level_bytes.is_none_or(|bytes| bytes == shape.base_bytes)
     }
@@ -214,9 +236,35 @@ pub struct LevelsTuning {
     pub memtable_bytes: u64,
     /// Folds merge operands. Without it they are retained as they are.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Bytes of memory in which keys that skipped levels wait.
+    pub buffer_bytes: u64,
 }
 
 impl LevelsTuning {
+    /// For a store of this shape. `memory` is its budget; 0 if it does no work.
+    pub fn new(
+        shape: LevelsShape,
+        memtable_bytes: u64,
+        memory: u64,
+        merge_operator: Option<Arc<dyn MergeOperator>>,
+    ) -> Self {
+        let buffer_bytes = match shape.buffer_bytes {
+            AUTOMATIC => memory / BUFFER_PART,
+            chosen => chosen.min(memory / BUFFER_PART_MOST),
+        };
+        Self { shape, memtable_bytes, merge_operator, buffer_bytes }
+    }
+
+    /// The bytes that files may have which are kept only for what is in the buffers.
+    pub fn parent_bytes(&self) -> u64 {
+        self.buffer_bytes.saturating_mul(PARENTS_PART)
+    }
+
+    /// The bytes from which on a part in memory ends at a bound of a file of its level.
+    pub fn small_buffered_bytes(&self) -> u64 {
+        self.small_file_bytes().min(BUFFERED_BYTES_MIN)
+    }
+
     /// The deepest level in which a merge into a level may place keys.
     pub fn deepest_skip(&self, level: usize) -> usize {
         (level + self.shape.max_skip as usize).min(LEVELED_LEVELS - 1).max(level)
@@ -275,11 +323,8 @@ mod tests {
 
     #[test]
     fn one_run_of_all_data_goes_where_it_is_not_merged_again() {
-        let tuning = |options: LevelsOptions| LevelsTuning {
-            shape: options.shape(1 << 20).unwrap(),
-            memtable_bytes: 1 << 20,
-            merge_operator: None,
-        };
+        let tuning =
+            |options: LevelsOptions| LevelsTuning::new(options.shape(1 << 20).unwrap(), 1 << 20, 16 << 20, None);
         let leveled = tuning(LevelsOptions::leveled());
         assert_eq!([0, 10 << 20, 1 << 40].map(|bytes| leveled.level_for(bytes)), [6; 3]);
         // Ten runs of a Memtable each become a run of level 1, ten of these a run of level 2.

@@ -14,5 +14,5 @@ pub fn inconsistent(version: &LevelsVersion) -> Arc<LevelsVersion> {
     if let Some(level) = levels.iter_mut().find(|level| !level.runs.is_empty()) {
         level.runs.push(level.runs[0].clone());
     }
-    LevelsVersion::new(levels, Arc::clone(version.tuning()))
+    LevelsVersion::new(levels, version.parents().clone(), Arc::clone(version.tuning()))
 }

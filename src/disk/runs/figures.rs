@@ -31,6 +31,19 @@ pub struct Figures {
     pub files: u64,
     /// Their bytes.
     pub file_bytes: u64,
+    /// What waits in memory, if the component has buffers.
+    pub buffers: BufferFigures,
+}
+
+/// The buffers of a component, for keys that skipped levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferFigures {
+    /// Branches in memory.
+    pub branches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of the branch files that are kept only because they have what is in memory.
+    pub parent_bytes: u64,
 }
 
 /// How many levels a merge can place an entry further than the next one, none included.
@@ -63,6 +76,12 @@ pub struct Written {
     pub reused_bytes: u64,
     /// Entries that merges of levels placed so many levels further than the next one.
     pub skipped: [u64; SKIPS],
+    /// Bytes of branches that merges left in memory.
+    pub buffered_bytes: u64,
+    /// Bytes in the manifest that say where on the disk their entries are.
+    pub transition_bytes: u64,
+    /// Bytes of branch files by checkpoints of what was in memory, a part of `compacted_bytes`.
+    pub checkpoint_bytes: u64,
     /// Jobs run.
     pub jobs: u64,
 }
@@ -82,6 +101,9 @@ pub struct Counters {
     live_rewrites: AtomicU64,
     reused_bytes: AtomicU64,
     skipped: [AtomicU64; SKIPS],
+    buffered_bytes: AtomicU64,
+    transition_bytes: AtomicU64,
+    checkpoint_bytes: AtomicU64,
     jobs: AtomicU64,
 }
 
@@ -136,6 +158,17 @@ impl Counters {
         }
     }
 
+    /// Counts what a merge left in memory, and its record.
+    pub fn buffered(&self, bytes: u64, record_bytes: u64) {
+        self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.transition_bytes.fetch_add(record_bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what a checkpoint wrote, in addition to `compacted`.
+    pub fn checkpointed(&self, load: Load) {
+        self.checkpoint_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
     /// Counts a job.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -156,6 +189,9 @@ impl Counters {
             live_rewrites: self.live_rewrites.load(Ordering::Relaxed),
             reused_bytes: self.reused_bytes.load(Ordering::Relaxed),
             skipped: self.skipped.each_ref().map(|counter| counter.load(Ordering::Relaxed)),
+            buffered_bytes: self.buffered_bytes.load(Ordering::Relaxed),
+            transition_bytes: self.transition_bytes.load(Ordering::Relaxed),
+            checkpoint_bytes: self.checkpoint_bytes.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
         }
     }

@@ -14,7 +14,7 @@
 use super::load::Load;
 use super::run::Key;
 use super::sink::Sink;
-use crate::branch::{Branch, BranchBuilder, BranchContext};
+use crate::branch::{Branch, BranchBuilder, BranchContext, Buffered, Origin, Origins, file_name, write_out};
 use crate::filter::quotient;
 use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::Result;
@@ -38,6 +38,15 @@ impl NewParts {
     pub fn load(&self) -> Load {
         let mut load = Load::default();
         for part in &self.0 {
+            load += Load::of(part);
+        }
+        load
+    }
+
+    /// The data in those of them that are files.
+    pub fn written(&self) -> Load {
+        let mut load = Load::default();
+        for part in self.0.iter().filter(|part| part.in_buffer().is_none()) {
             load += Load::of(part);
         }
         load
@@ -80,6 +89,8 @@ pub struct OutputWriter<'a> {
     parts: NewParts,
     /// Bytes of finished part files.
     finished_bytes: u64,
+    /// If parts are to stay in memory: the origins of the entries of the open part.
+    origins: Option<Origins>,
 }
 
 impl<'a> OutputWriter<'a> {
@@ -99,7 +110,14 @@ impl<'a> OutputWriter<'a> {
             tombstones: RangeTombstones::default(),
             parts: NewParts::default(),
             finished_bytes: 0,
+            origins: None,
         }
+    }
+
+    /// Parts stay in memory, if all their entries have an origin, from which they can be made again.
+    pub fn buffered(mut self) -> Self {
+        self.origins = Some(Origins::default());
+        self
     }
 
     /// Also ends a part file where close keys end, once the file has `bytes`.
@@ -127,11 +145,16 @@ impl<'a> OutputWriter<'a> {
 
     /// Adds the next entry in entry order.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.add_from(entry, None)
+    }
+
+    /// As `add`, for an entry that is at `origin` on the disk.
+    fn add_from(&mut self, entry: EntryRef<'_>, origin: Option<Origin>) -> Result<()> {
         if self.reused.front().is_some_and(|first| **first <= *entry.key) {
             self.pass_reused(Some(entry.key))?;
         }
         if self.gap_bytes_min == u64::MAX {
-            return self.write(entry);
+            return self.write(entry, origin);
         }
         if self.gaps.is_holding() && self.gaps.is_likelier(entry.key) {
             self.release(false)?;
@@ -143,7 +166,7 @@ impl<'a> OutputWriter<'a> {
             self.gaps.hold(entry);
             return Ok(());
         }
-        self.write(entry)
+        self.write(entry, origin)
     }
 
     /// Writes the held entries, into another part file if the gap before them is a boundary.
@@ -152,7 +175,7 @@ impl<'a> OutputWriter<'a> {
         if is_boundary && let Some(first) = held.iter().next() {
             self.end_part(Some(first.key))?;
         }
-        held.iter().try_for_each(|entry| self.write(entry))?;
+        held.iter().try_for_each(|entry| self.write(entry, None))?;
         self.gaps.recycle(held);
         Ok(())
     }
@@ -168,15 +191,18 @@ impl<'a> OutputWriter<'a> {
         Ok(())
     }
 
-    fn write(&mut self, entry: EntryRef<'_>) -> Result<()> {
+    fn write(&mut self, entry: EntryRef<'_>, origin: Option<Origin>) -> Result<()> {
         if let Some(bound) = self.ends_before(entry.key) {
             self.end_part(Some(&bound))?;
         }
         let builder = match &mut self.builder {
             Some(builder) => builder,
-            empty => empty.insert(new_part(self.context, self.filter_bits)?),
+            empty => empty.insert(new_part(self.context, self.filter_bits, self.origins.is_some())?),
         };
         builder.add(entry)?;
+        if let (Some(origins), Some(origin)) = (&mut self.origins, origin) {
+            origins.push(origin);
+        }
         if builder.bytes() >= self.bytes_max {
             let last = self.last_key.get_or_insert_default();
             last.clear();
@@ -211,20 +237,26 @@ impl<'a> OutputWriter<'a> {
         };
         // Range tombstones without an entry get a part file as well.
         if self.builder.is_none() && !tombstones.is_empty() {
-            self.builder = Some(new_part(self.context, self.filter_bits)?);
+            self.builder = Some(new_part(self.context, self.filter_bits, self.origins.is_some())?);
         }
         if let Some(mut builder) = self.builder.take() {
             builder.set_range_tombstones(tombstones);
-            let meta = builder.finish()?;
-            self.finished_bytes += meta.bytes;
-            self.parts.0.push(Branch::new(self.context, meta));
+            let part = match &mut self.origins {
+                None => Branch::new(self.context, builder.finish()?),
+                Some(origins) => end_buffered(self.context, builder, std::mem::take(origins))?,
+            };
+            if part.in_buffer().is_none() {
+                self.finished_bytes += part.meta().bytes;
+            }
+            self.parts.0.push(part);
         }
         Ok(())
     }
 
     /// Bytes of all part files so far.
     pub fn bytes(&self) -> u64 {
-        self.finished_bytes + self.builder.as_ref().map_or(0, BranchBuilder::bytes)
+        let open = self.builder.as_ref().filter(|_| self.origins.is_none());
+        self.finished_bytes + open.map_or(0, BranchBuilder::bytes)
     }
 
     /// Ends the last part file. The caller syncs the directory before it makes the files part of the store.
@@ -238,8 +270,8 @@ impl<'a> OutputWriter<'a> {
 impl Sink for OutputWriter<'_> {
     type Parts = NewParts;
 
-    fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        self.add(entry)
+    fn add(&mut self, entry: EntryRef<'_>, origin: Option<Origin>) -> Result<()> {
+        self.add_from(entry, origin)
     }
 
     fn add_range_tombstones(&mut self, tombstones: RangeTombstones) {
@@ -256,11 +288,31 @@ impl Sink for OutputWriter<'_> {
 
     fn finish(self) -> Result<(NewParts, u64)> {
         let parts = self.finish()?;
-        let bytes = parts.load().bytes;
+        let bytes = parts.written().bytes;
         Ok((parts, bytes))
     }
 }
 
-fn new_part(context: &Arc<BranchContext>, filter_bits: u32) -> Result<BranchBuilder> {
-    Ok(BranchBuilder::create(context)?.with_filter_bits(filter_bits))
+fn new_part(context: &Arc<BranchContext>, filter_bits: u32, is_buffered: bool) -> Result<BranchBuilder> {
+    let builder = match is_buffered {
+        false => BranchBuilder::create(context)?,
+        true => BranchBuilder::buffered(context, context.numbers.take()),
+    };
+    Ok(builder.with_filter_bits(filter_bits))
+}
+
+/// Ends a part that is in memory. If it could not be made again from what is on the disk, it is written to a file.
+fn end_buffered(context: &Arc<BranchContext>, builder: BranchBuilder, origins: Origins) -> Result<Arc<Branch>> {
+    let (meta, file) = builder.finish_buffered()?;
+    if origins.count() as u64 == meta.entries && meta.range_tombstones == 0 {
+        return Ok(Branch::buffered(context, meta, Buffered::new(file, origins)));
+    }
+    let number = meta.file;
+    let branch = Branch::new(context, meta);
+    if let Err(error) = write_out(context, branch.meta(), &file) {
+        // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
+        let _ = context.storage.remove(&file_name(number));
+        return Err(error);
+    }
+    Ok(branch)
 }

@@ -3,10 +3,10 @@
 use super::jobs::progress::{Progress, ProgressReporter};
 use super::output::OutputWriter;
 use super::run::{self, Key};
-use super::run_cursor::{merged, seek_together};
+use super::run_cursor::{RunCursor, merged, seek_together};
 use super::sink::Sink;
-use crate::branch::{Branch, Purpose, Target};
-use crate::merge::{Cursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
+use crate::branch::{Branch, Origin, Purpose, Target};
+use crate::merge::{Cursor, EntryRef, MergeCursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 
@@ -62,7 +62,11 @@ impl<'a, S: Sink> PassOutput<'a, S> {
         let mut cursor = merged(runs, Purpose::Compaction);
         let target = Target { key: lower, number: SequenceNumber::MAX, backward: false };
         cursor.search(false, |runs| seek_together(runs, target, 0))?;
-        self.copy(&mut cursor, &tombstones, upper, bottom)
+        if !S::TAKES_ORIGINS {
+            return self.copy(&mut cursor, &tombstones, upper, bottom);
+        }
+        let origin = |cursor: &MergeCursor<RunCursor>| cursor.current().and_then(RunCursor::origin);
+        self.copy_with(&mut cursor, origin, &tombstones, (upper, bottom))
     }
 
     /// Copies the retained data from the cursor's position to below `upper`. False if `progress` ended the pass.
@@ -73,6 +77,17 @@ impl<'a, S: Sink> PassOutput<'a, S> {
         upper: Option<&Key>,
         bottom: bool,
     ) -> Result<bool> {
+        self.copy_with(cursor, |_| None, tombstones, (upper, bottom))
+    }
+
+    /// As `copy`. `origin` says where the cursor's entry is on the disk.
+    fn copy_with<C: Cursor + ?Sized>(
+        &mut self,
+        cursor: &mut C,
+        origin: impl Fn(&C) -> Option<Origin>,
+        tombstones: &RangeTombstones,
+        (upper, bottom): (Option<&Key>, bool),
+    ) -> Result<bool> {
         let Self { rules, writer, reporter } = self;
         writer.add_range_tombstones(tombstones.retained(rules.retention, bottom));
         let mut filter = rules.filter(tombstones, bottom);
@@ -81,13 +96,16 @@ impl<'a, S: Sink> PassOutput<'a, S> {
             if upper.is_some_and(|upper| *entry.key >= **upper) {
                 break;
             }
-            filter.push(entry, &mut |entry| writer.add(entry))?;
+            // What the filter makes itself is elsewhere in memory.
+            let is_same = |other: &EntryRef<'_>| std::ptr::eq(other.key, entry.key) && other.number == entry.number;
+            let own = origin(cursor);
+            filter.push(entry, &mut |out| writer.add(out, own.filter(|_| is_same(&out))))?;
             if !reporter.step(writer.bytes()) {
                 return Ok(false);
             }
             cursor.next()?;
         }
-        filter.finish(&mut |entry| writer.add(entry))?;
+        filter.finish(&mut |entry| writer.add(entry, None))?;
         Ok(true)
     }
 

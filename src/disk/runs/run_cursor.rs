@@ -1,13 +1,16 @@
 //! A cursor over a run. It opens the parts one after the other, each when it is reached. One thread at a time.
 
 use super::run::Run;
-use crate::branch::{Branch, BranchCursor, Purpose, Target, search_together};
+use crate::branch::{Branch, BranchCursor, Origin, Purpose, Target, search_together};
 use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, Visit};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
 
 pub mod version_order;
+
+/// The place of a cursor that came to its entry otherwise than by stepping from the first one.
+const UNCOUNTED: u64 = u64::MAX;
 
 /// See the module.
 pub struct RunCursor {
@@ -20,17 +23,28 @@ pub struct RunCursor {
     share: u64,
     /// Bytes that the current scan is expected to read here.
     expected: usize,
+    /// The entries of the part before the current one, or `UNCOUNTED`.
+    passed: u64,
 }
 
 impl RunCursor {
     /// An unpositioned cursor.
     pub fn new(run: Arc<Run>, purpose: Purpose) -> Self {
-        Self { run, purpose, at: 0, cursor: None, share: 0, expected: 0 }
+        Self { run, purpose, at: 0, cursor: None, share: 0, expected: 0, passed: UNCOUNTED }
     }
 
     /// A cursor for scans that read `share` bytes of this run, in 1/256, for each entry that they pass.
     pub fn for_scans(run: Arc<Run>, share: u64) -> Self {
         Self { share, ..Self::new(run, Purpose::Read) }
+    }
+
+    /// Where on the disk the current entry is, if a merge came here from the start of the part by single steps.
+    pub fn origin(&self) -> Option<Origin> {
+        let part = self.run.parts().get(self.at).filter(|_| self.passed != UNCOUNTED)?;
+        match part.in_buffer() {
+            Some(buffered) => buffered.origins().get(self.passed),
+            None => Some(Origin { parent: part.meta().file, at: self.passed }),
+        }
     }
 
     #[inline]
@@ -58,6 +72,10 @@ impl RunCursor {
             return Ok(());
         }
         let expected = self.expected;
+        let is_start = self.purpose == Purpose::Compaction
+            && !target.backward
+            && self.run.parts().get(at).is_some_and(|part| *target.key <= part.meta().key_min[..]);
+        self.passed = if is_start { 0 } else { UNCOUNTED };
         let cursor = self.open(at.min(parts - 1));
         cursor.expect_bytes(expected);
         cursor.begin_search()
@@ -86,6 +104,7 @@ impl RunCursor {
                 return Ok(());
             }
             self.open(next).seek_first()?;
+            self.passed = 0;
         }
         Ok(())
     }
@@ -98,6 +117,7 @@ impl RunCursor {
                 return Ok(());
             }
             let before = self.at - 1;
+            self.passed = UNCOUNTED;
             self.open(before).seek_last()?;
         }
         Ok(())
@@ -150,22 +170,26 @@ impl Cursor for RunCursor {
             self.close();
             return Ok(());
         }
+        self.passed = UNCOUNTED;
         self.open(at).seek(key, number)?;
         self.skip_forward()
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let at = self.run.position(key).min(self.run.parts().len() - 1);
+        self.passed = UNCOUNTED;
         self.open(at).seek_for_prev(key, number)?;
         self.skip_back()
     }
 
     fn seek_first(&mut self) -> Result<()> {
+        self.passed = 0;
         self.open(0).seek_first()?;
         self.skip_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        self.passed = UNCOUNTED;
         self.open(self.run.parts().len() - 1).seek_last()?;
         self.skip_back()
     }
@@ -173,17 +197,20 @@ impl Cursor for RunCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         let at = self.at;
+        self.passed = self.passed.saturating_add(1);
         self.open(at).next()?;
         self.skip_forward()
     }
 
     fn prev(&mut self) -> Result<()> {
         let at = self.at;
+        self.passed = UNCOUNTED;
         self.open(at).prev()?;
         self.skip_back()
     }
 
     fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        self.passed = UNCOUNTED;
         loop {
             let at = self.at;
             let flow = self.open(at).pass(limit, visit)?;

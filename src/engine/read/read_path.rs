@@ -73,6 +73,8 @@ impl ReadPath {
             levels: disk.levels.iter().map(level).collect(),
             branch_files: disk.files,
             branch_bytes: disk.file_bytes,
+            buffer_bytes: disk.buffers.bytes,
+            parent_bytes: disk.buffers.parent_bytes,
             value_files: self.value_file_refs.count() as u64,
             memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
             memory_bytes: view.generations.iter().map(|generation| generation.memtable.live_bytes() as u64).sum(),

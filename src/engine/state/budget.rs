@@ -95,7 +95,7 @@ impl StoreConfig {
     /// The options of the disk component follow from the budget.
     pub(crate) fn new(budget: Budget, options: &Options) -> Self {
         let trunk = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
-        Self { budget, disk: ComponentOptions { chosen: options.disk_component.clone(), trunk } }
+        Self { budget, disk: ComponentOptions { chosen: options.disk_component.clone(), trunk, memory: budget.total } }
     }
 }
 

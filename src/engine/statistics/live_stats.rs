@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 51] {
+fn counters(stats: &mut Stats) -> [&mut u64; 56] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     [
         &mut stats.last_number,
@@ -190,6 +190,11 @@ fn counters(stats: &mut Stats) -> [&mut u64; 51] {
         skip4,
         skip5,
         skip6,
+        &mut stats.buffer_bytes,
+        &mut stats.parent_bytes,
+        &mut stats.buffered_bytes,
+        &mut stats.transition_bytes,
+        &mut stats.checkpoint_bytes,
     ]
 }
 

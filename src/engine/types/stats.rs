@@ -215,6 +215,16 @@ pub struct Stats {
     /// In a store with levels: entries that merges placed 0, 1, … levels further than the level that they merged into. A
     /// file that moved to the next level without being rewritten counts as one level for each of its entries.
     pub skipped: [u64; 7],
+    /// In a store with levels that skip: bytes of the branches that are in memory now (`LevelsOptions::buffer_bytes`).
+    pub buffer_bytes: u64,
+    /// Bytes of the branch files that are kept only because they have what is in memory. A part of `branch_bytes`.
+    pub parent_bytes: u64,
+    /// Bytes of branches that merges left in memory.
+    pub buffered_bytes: u64,
+    /// Bytes in the manifest that say where on the disk the entries of these branches are.
+    pub transition_bytes: u64,
+    /// Bytes of branch files by checkpoints of what was in memory. A part of `compacted_bytes`.
+    pub checkpoint_bytes: u64,
     /// Bytes of trunk work that is due.
     pub debt_bytes: u64,
     /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows
@@ -302,6 +312,13 @@ impl fmt::Display for Stats {
             "files        {} branches of {} bytes, {} values, log {} bytes, ballast {} bytes",
             self.branch_files, self.branch_bytes, self.value_files, self.log_bytes, self.ballast_bytes
         )?;
+        if self.buffered_bytes + self.buffer_bytes + self.parent_bytes > 0 {
+            writeln!(
+                f,
+                "buffers      {} bytes, and {} of files kept for them; {} in all, {} of records, {} by checkpoints",
+                self.buffer_bytes, self.parent_bytes, self.buffered_bytes, self.transition_bytes, self.checkpoint_bytes
+            )?;
+        }
         writeln!(
             f,
             "log shadows  {} bytes, none for {} segments; opening discarded {} writes that it found behind the first gap",

@@ -2,7 +2,7 @@
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
 use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
-use super::{LevelsShape, RunChange, RunId};
+use super::{BufferedMeta, ItemRun, LevelsShape, ParentItems, RunChange, RunId};
 use crate::util::varint;
 
 /// The tag bytes.
@@ -30,11 +30,14 @@ mod tag {
     pub const LEVELS: u8 = 21;
     pub const RUN: u8 = 22;
     pub const NEXT_RUN: u8 = 23;
+    pub const BUFFERED_ADDED: u8 = 26;
+    pub const BUFFERED_DROPPED: u8 = 27;
 
     /// Whether a field may occur more than once.
     pub fn repeats(tag: u8) -> bool {
         matches!(tag, BRANCH_ADDED | BRANCH_DROPPED | NODE | NODE_DROPPED | LOG_RECOVERED_EARLIER | KEYSPACE)
             || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED | MAPLET_ADDED | MAPLET_DROPPED | RUN)
+            || matches!(tag, BUFFERED_ADDED | BUFFERED_DROPPED)
     }
 }
 
@@ -93,6 +96,12 @@ impl ManifestEdit {
             sized(tag::RUN, &mut body, out, |body| encode_run(run, body));
         }
         optional(tag::NEXT_RUN, self.next_run.map(|run| run.0), out);
+        for buffered in &self.buffered_added {
+            sized(tag::BUFFERED_ADDED, &mut body, out, |body| encode_buffered(buffered, body));
+        }
+        for file in &self.buffered_dropped {
+            number(tag::BUFFERED_DROPPED, file.0, out);
+        }
     }
 
     /// Decodes an edit that must use all of `payload`.
@@ -140,6 +149,8 @@ impl ManifestEdit {
             tag::LEVELS => self.levels = Some(reader.sized(decode_levels)?),
             tag::RUN => self.runs.push(reader.sized(decode_run)?),
             tag::NEXT_RUN => self.next_run = Some(RunId(reader.number()?)),
+            tag::BUFFERED_ADDED => self.buffered_added.push(reader.sized(decode_buffered)?),
+            tag::BUFFERED_DROPPED => self.buffered_dropped.push(FileNumber(reader.number()?)),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
@@ -303,6 +314,7 @@ fn encode_levels(levels: &LevelsShape, out: &mut Vec<u8>) {
     for number in [levels.filter_bits, levels.filter_bits_above, levels.max_skip, levels.skip_runs] {
         varint::write(number.into(), out);
     }
+    varint::write(levels.buffer_bytes, out);
 }
 
 fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
@@ -317,6 +329,7 @@ fn decode_levels(reader: &mut Reader<'_>) -> Decoded<LevelsShape> {
         filter_bits_above: reader.number_u32()?,
         max_skip: reader.number_u32()?,
         skip_runs: reader.number_u32()?,
+        buffer_bytes: reader.number()?,
     })
 }
 
@@ -333,6 +346,42 @@ fn decode_run(reader: &mut Reader<'_>) -> Decoded<RunChange> {
         level: reader.number_u32()?,
         dropped: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
         added: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
+    })
+}
+
+/// See `BufferedMeta::parents_bytes`.
+pub(super) fn parents_bytes(buffered: &BufferedMeta) -> u64 {
+    let mut bytes = Vec::new();
+    encode_parents(buffered, &mut bytes);
+    bytes.len() as u64
+}
+
+fn encode_buffered(buffered: &BufferedMeta, out: &mut Vec<u8>) {
+    let mut branch = Vec::new();
+    encode_branch(&buffered.meta, &mut branch);
+    varint::write_bytes(&branch, out);
+    encode_parents(buffered, out);
+}
+
+fn encode_parents(buffered: &BufferedMeta, out: &mut Vec<u8>) {
+    encode_list(&buffered.parents, out, |items, out| {
+        varint::write(items.parent.0, out);
+        encode_list(&items.runs, out, |run, out| {
+            varint::write(run.skipped, out);
+            varint::write(run.count, out);
+        });
+    });
+}
+
+fn decode_buffered(reader: &mut Reader<'_>) -> Decoded<BufferedMeta> {
+    Ok(BufferedMeta {
+        meta: reader.sized(decode_branch)?,
+        parents: reader.list(|reader| {
+            Ok(ParentItems {
+                parent: FileNumber(reader.number()?),
+                runs: reader.list(|reader| Ok(ItemRun { skipped: reader.number()?, count: reader.number()? }))?,
+            })
+        })?,
     })
 }
 

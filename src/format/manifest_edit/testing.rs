@@ -73,6 +73,18 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         levels: random.option(any_levels),
         runs: random.list(2, any_run),
         next_run: random.option(|random| RunId(random.number())),
+        buffered_added: random.list(2, any_buffered),
+        buffered_dropped: random.list(2, any_file),
+    }
+}
+
+fn any_buffered(random: &mut Random) -> BufferedMeta {
+    BufferedMeta {
+        meta: any_branch(random),
+        parents: random.list(2, |random| ParentItems {
+            parent: any_file(random),
+            runs: random.list(3, |random| ItemRun { skipped: random.number(), count: random.number() }),
+        }),
     }
 }
 
@@ -88,6 +100,7 @@ fn any_levels(random: &mut Random) -> LevelsShape {
         filter_bits_above: random.number() as u32,
         max_skip: random.number() as u32,
         skip_runs: random.number() as u32,
+        buffer_bytes: random.number(),
     }
 }
 

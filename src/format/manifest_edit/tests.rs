@@ -161,12 +161,21 @@ fn the_encoding_never_changes() {
             filter_bits_above: 4,
             max_skip: 2,
             skip_runs: 5,
+            buffer_bytes: 302,
         }),
         runs: vec![
             RunChange { id: RunId(2), level: 1, dropped: vec![FileNumber(7)], added: vec![FileNumber(300)] },
             RunChange { id: RunId(3), level: 0, dropped: vec![], added: vec![FileNumber(8), FileNumber(9)] },
         ],
         next_run: Some(RunId(4)),
+        buffered_added: vec![BufferedMeta {
+            meta: BranchMeta { file: FileNumber(10), entries: 3, ..BranchMeta::default() },
+            parents: vec![ParentItems {
+                parent: FileNumber(6),
+                runs: vec![ItemRun { skipped: 4, count: 2 }, ItemRun { skipped: 1, count: 1 }],
+            }],
+        }],
+        buffered_dropped: vec![FileNumber(5)],
     };
     let expected: &[&[u8]] = &[
         &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
@@ -181,9 +190,10 @@ fn the_encoding_never_changes() {
         &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
         &[19, 8],
         &[20, 0x80, 0x80, 0x40],
-        &[21, 12, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4, 2, 5],
+        &[21, 14, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4, 2, 5, 0xae, 2],
         &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
         &[23, 4],
+        &[26, 20, 12, 10, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 6, 2, 4, 2, 1, 1, 27, 5],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

@@ -15,6 +15,7 @@ const SHAPE: LevelsShape = LevelsShape {
     filter_bits_above: 0,
     max_skip: 0,
     skip_runs: 0,
+    buffer_bytes: 0,
 };
 
 fn branch(file: u64, first: &str, last: &str) -> BranchMeta {

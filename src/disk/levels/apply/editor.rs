@@ -4,12 +4,17 @@
 //! Between the choice of a compaction and its outcome, runs may have been added and other files moved, but the inputs are
 //! where they were: the claim is held. A result whose inputs are gone all the same would be wrong anywhere; it is dropped
 //! whole.
+//!
+//! One edit says what moves between files and memory and where it goes, with the files that gain and lose parents by it
+//! (SkipStore §5.2.1: S2B, B2B and B2S). What leaves a buffer leaves it as a whole branch, never as a key range.
+//! *Otherwise:* a replay removes keys that came into the range meanwhile.
 
 use super::applied::Applied;
 use crate::branch::Branch;
 use crate::disk::levels::jobs::outcome::{Change, Outcome};
 use crate::disk::levels::plan::compaction::{Input, Output};
 use crate::disk::levels::state::key_range::KeyRange;
+use crate::disk::levels::state::parents::Parents;
 use crate::disk::levels::state::version::{Level, LevelRun, LevelsVersion};
 use crate::format::manifest_edit::{ManifestEdit, RunChange, RunId};
 use crate::util::sync::{Arc, AtomicU64, Ordering};
@@ -55,16 +60,26 @@ pub fn apply(context: EditContext<'_>, outcome: Outcome, version: &Arc<LevelsVer
             }
         }
     }
-    let (mut edit, version) = editor.finish(version);
-    edit.branches_added = added.iter().map(|branch| branch.meta().clone()).collect();
+    let (mut edit, new) = editor.finish(version, &obsolete);
+    for branch in &added {
+        match branch.in_buffer() {
+            Some(buffered) => edit.buffered_added.push(buffered.record(branch.meta())),
+            None => edit.branches_added.push(branch.meta().clone()),
+        }
+    }
     let is_change = !edit.runs.is_empty() || incorporated.is_some();
     if is_change {
-        edit.branches_dropped = obsolete.iter().map(|branch| branch.meta().file).collect();
+        obsolete.retain(|branch| new.parents().get(branch.meta().file).is_none());
+        let released = version.parents().iter().filter(|(file, _)| new.parents().get(*file).is_none());
+        obsolete.extend(released.map(|(_, parent)| Arc::clone(&parent.branch)));
+        let (buffered, files): (Vec<_>, Vec<_>) = obsolete.iter().partition(|branch| branch.in_buffer().is_some());
+        edit.branches_dropped = files.into_iter().map(|branch| branch.meta().file).collect();
+        edit.buffered_dropped = buffered.into_iter().map(|branch| branch.meta().file).collect();
         edit.incorporated = incorporated;
         edit.next_file = Some(context.files.next());
         edit.next_run = Some(RunId(context.next_run.load(Ordering::Relaxed)));
     }
-    Applied { edit, version, obsolete, claim: outcome.claim }
+    Applied { edit, version: new, obsolete, claim: outcome.claim }
 }
 
 /// See the module.
@@ -145,15 +160,20 @@ impl<'a> Editor<'a> {
         self.changes.entry(id).or_insert_with(|| RunChange { id, level, ..RunChange::default() })
     }
 
-    /// The edit so far, and the new version.
-    fn finish(self, version: &Arc<LevelsVersion>) -> (ManifestEdit, Arc<LevelsVersion>) {
+    /// The edit so far, and the new version. `left`: the branches that left their runs.
+    fn finish(self, version: &Arc<LevelsVersion>, left: &[Arc<Branch>]) -> (ManifestEdit, Arc<LevelsVersion>) {
         let runs: Vec<RunChange> = self.changes.into_values().map(without_unchanged).collect();
         if runs.is_empty() {
             return (ManifestEdit::default(), Arc::clone(version));
         }
         let mut levels = self.levels;
         levels.iter_mut().for_each(|level| level.runs.retain(|run| !run.run.parts().is_empty()));
-        let version = LevelsVersion::new(levels, Arc::clone(version.tuning()));
+        let left: BTreeMap<FileNumber, &Arc<Branch>> = left.iter().map(|branch| (branch.meta().file, branch)).collect();
+        let parents = Parents::of(levels.iter().flat_map(Level::branches), |file| {
+            let known = version.parents().get(file).map(|parent| &parent.branch);
+            known.or_else(|| left.get(&file).copied()).cloned()
+        });
+        let version = LevelsVersion::new(levels, parents, Arc::clone(version.tuning()));
         (ManifestEdit { runs, ..ManifestEdit::default() }, version)
     }
 }

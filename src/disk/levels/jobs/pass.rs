@@ -71,10 +71,18 @@ impl Pass<'_> {
         let sizes = if may_reuse { self.tuning.small_file_bytes() } else { u64::MAX }..=u64::MAX;
         let reused: Vec<Arc<Branch>> =
             reuse::choose(&inside, (lower, Some(upper)), bottom, &sizes).into_iter().cloned().collect();
+        let reused: Vec<_> = reused.into_iter().filter(|branch| branch.in_buffer().is_none()).collect();
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
         let levels = compaction.output.level()..=compaction.deepest;
         let cuts: Vec<Vec<Key>> = levels.clone().map(|level| self.cuts(version, compaction, level)).collect();
-        let writers = levels.clone().zip(&cuts).map(|(level, cuts)| self.writer(version, level, cuts)).collect();
+        let is_buffered = |level| {
+            compaction.buffers && (level > compaction.output.level() || compaction.is_output_buffered())
+        };
+        let writers = levels.clone().zip(&cuts).map(|(level, cuts)| match is_buffered(level) {
+            false => self.writer(version, level, cuts),
+            true => self.buffer(version, level, cuts),
+        });
+        let writers = writers.collect();
         let writer = SkipWriter::new(*levels.start(), writers, Absence::new(version, compaction)?);
         let mut output = PassOutput::new(self.rules, writer);
         reused.iter().for_each(|branch| output.add_reused(branch));
@@ -94,17 +102,30 @@ impl Pass<'_> {
         if !self.tuning.is_leveled() {
             return Vec::new();
         }
+        if compaction.is_output_buffered() {
+            return bounds(version, level, 1);
+        }
         let below = if level == compaction.output.level() { level + 1 } else { level };
         bounds(version, below, OVERLAPPED_FILES_MAX)
     }
 
     /// For files of a level.
     fn writer<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> OutputWriter<'b> {
-        let height =
-            if self.tuning.is_leveled() { version.targets().height(level) } else { version.height(level) as usize };
         let small = self.tuning.small_file_bytes();
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        writer.split_at_gaps_from(small).with_filter_bits(self.tuning.filter_bits(height))
+        writer.split_at_gaps_from(small).with_filter_bits(self.filter_bits(version, level))
+    }
+
+    /// For branches of a level that stay in memory.
+    fn buffer<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> OutputWriter<'b> {
+        let small = self.tuning.small_buffered_bytes();
+        let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
+        writer.with_filter_bits(self.filter_bits(version, level)).buffered()
+    }
+
+    fn filter_bits(&self, version: &LevelsVersion, level: usize) -> u32 {
+        let is_leveled = self.tuning.is_leveled();
+        self.tuning.filter_bits(if is_leveled { version.targets().height(level) } else { version.height(level) as usize })
     }
 }
 

@@ -7,6 +7,7 @@
 //! 2. Range tombstones stay in the output level.
 
 use super::absence::Absence;
+use crate::branch::Origin;
 use crate::disk::levels::options::LEVELED_LEVELS;
 use crate::disk::runs::figures::SKIPS;
 use crate::disk::runs::output::{NewParts, OutputWriter};
@@ -59,15 +60,16 @@ impl<'a> SkipWriter<'a> {
 
 impl Sink for SkipWriter<'_> {
     type Parts = Written;
+    const TAKES_ORIGINS: bool = true;
 
-    fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+    fn add(&mut self, entry: EntryRef<'_>, origin: Option<Origin>) -> Result<()> {
         if self.writers.len() > 1 && *entry.key != *self.key {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.skip = self.absence.deepest_of(entry.key)?.saturating_sub(self.output).min(self.writers.len() - 1);
         }
         self.skips[self.skip] += 1;
-        self.writers[self.skip].add(entry)
+        Sink::add(&mut self.writers[self.skip], entry, origin)
     }
 
     fn add_range_tombstones(&mut self, tombstones: RangeTombstones) {
@@ -87,7 +89,7 @@ impl Sink for SkipWriter<'_> {
         let mut bytes = 0;
         for (level, writer) in (self.output..).zip(self.writers) {
             let parts = writer.finish()?;
-            bytes += parts.load().bytes;
+            bytes += parts.written().bytes;
             if level == self.output {
                 written.parts = parts;
             } else if parts.iter().next().is_some() {

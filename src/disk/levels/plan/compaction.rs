@@ -71,6 +71,8 @@ pub struct Compaction {
     pub bottom: bool,
     /// The deepest level in which it may place keys: the output level, or a deeper one for keys that skip.
     pub deepest: usize,
+    /// Whether what waits may stay in memory: keys that skip, and the output if it is not of a level's own run.
+    pub buffers: bool,
 }
 
 impl Compaction {
@@ -83,7 +85,16 @@ impl Compaction {
             Output::Joined { level } => version.tuning().deepest_skip(level),
             Output::NewRun { level } | Output::Into { level, .. } => level,
         };
-        let mut compaction = Self { inputs, output, range, bottom: false, deepest };
+        let buffers = match output {
+            Output::Joined { .. } => version.has_buffer_space(0),
+            // Runs of keys that skipped levels join: all of it would be in memory.
+            Output::Into { level, run } if level > 0 && !version.is_own(level, run) => {
+                let files = inputs.iter().flat_map(|input| &input.parts).filter(|part| part.in_buffer().is_none());
+                version.has_buffer_space(files.map(|part| part.meta().bytes).sum())
+            }
+            Output::NewRun { .. } | Output::Into { .. } => false,
+        };
+        let mut compaction = Self { inputs, output, range, bottom: false, deepest, buffers };
         let files = compaction.files();
         compaction.bottom = !version.has_older(newest, &compaction.range, |branch| files.contains(&branch.meta().file));
         Some(compaction)
@@ -92,6 +103,16 @@ impl Compaction {
     /// The level of its newest input.
     pub fn level(&self) -> usize {
         self.inputs[0].level
+    }
+
+    /// The same, with everything written to files.
+    pub fn to_files(self) -> Self {
+        Self { buffers: false, ..self }
+    }
+
+    /// Whether its own output stays in memory.
+    pub fn is_output_buffered(&self) -> bool {
+        self.buffers && matches!(self.output, Output::Into { .. })
     }
 
     /// All part files that take part, newest run first.
@@ -118,6 +139,10 @@ impl Compaction {
         if matches!(self.output, Output::Into { level, run } if level == 0 || stays(run)) {
             return false;
         }
+        // What is in memory becomes part of a file.
+        if self.parts().any(|part| part.in_buffer().is_some()) {
+            return false;
+        }
         if self.bottom && self.parts().any(|part| garbage::may_have_garbage(part)) {
             return false;
         }
@@ -140,6 +165,7 @@ impl fmt::Display for Compaction {
             Output::NewRun { level } => write!(f, " as a new run of level {level}"),
             Output::Into { level, run } => write!(f, " into level {level} run {}", run.0),
         }?;
-        f.write_str(if self.bottom { ", the oldest data" } else { "" })
+        f.write_str(if self.bottom { ", the oldest data" } else { "" })?;
+        f.write_str(if self.is_output_buffered() { ", in memory" } else { "" })
     }
 }

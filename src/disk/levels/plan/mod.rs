@@ -1,6 +1,7 @@
 //! What is worth doing: pure functions of versions. `jobs/` does it.
 
 mod candidates;
+pub mod checkpoint;
 pub mod compaction;
 pub mod free_space;
 mod overlaps;

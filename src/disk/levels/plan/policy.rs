@@ -1,11 +1,12 @@
 //! The order of ordinary work. Pure functions of versions; any thread.
 //!
-//! Full levels go first, the fullest of all before the others (`score.rs`), then keys that skipped levels and are enough to
+//! Checkpoints that are due go first (`checkpoint.rs`). Then come full levels, the fullest of all before the others (`score.rs`), then keys that skipped levels and are enough to
 //! be merged (`skipped.rs`). If there are none, files that are mostly
 //! tombstones go to where they meet what they hide, and files that are mostly garbage are rewritten where nothing older is
 //! left, once no snapshot needs the garbage.
 
 use super::candidates;
+use super::checkpoint;
 use super::compaction::Compaction;
 use super::score;
 use super::skipped;
@@ -21,11 +22,12 @@ pub fn choose(
     may_drop: &dyn Fn(&Branch) -> bool,
     mut accepts: impl FnMut(&Compaction) -> bool,
 ) -> Option<Compaction> {
+    let checkpoints = checkpoint::due(version).into_iter();
     let full = score::full_levels(version).into_iter().flat_map(|level| candidates::of_level(version, level));
     let ripe = std::iter::once_with(|| skipped::ripe(version)).flatten();
     let tombstones = std::iter::once_with(|| of_tombstones(version, &is_mostly_tombstones, may_drop)).flatten();
     let garbage = std::iter::once_with(|| of_garbage(version, may_drop)).flatten();
-    full.chain(ripe).chain(tombstones).chain(garbage).find(|compaction| accepts(compaction))
+    checkpoints.chain(full).chain(ripe).chain(tombstones).chain(garbage).find(|compaction| accepts(compaction))
 }
 
 /// Whether more than half of a file is tombstones, range tombstones included.

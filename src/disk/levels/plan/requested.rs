@@ -1,8 +1,9 @@
 //! The work of a requested compaction (`runs/requested_range.rs`): everything in the range goes down, level by level, to
-//! the deepest level that has data there, becomes one run, and is rewritten where it holds garbage. Pure functions of
-//! versions; any thread.
+//! the deepest level that has data there, becomes one run of files, and is rewritten where it holds garbage. Pure
+//! functions of versions; any thread.
 
 use super::candidates;
+use super::checkpoint;
 use super::compaction::Compaction;
 use super::overlaps;
 use super::policy;
@@ -77,8 +78,11 @@ fn in_deepest(
         }
         return candidates::of_all_runs(version, at).into_iter().collect();
     }
-    if !requested.clean {
-        return Vec::new();
+    let counts = |part: &Branch| requested.counts(part);
+    let buffered = level.runs.iter().flat_map(|run| checkpoint::of_run(version, at, run, &counts));
+    let buffered: Vec<_> = buffered.collect();
+    if !buffered.is_empty() || !requested.clean {
+        return buffered;
     }
     let parts = level.runs.iter().flat_map(|run| run.run.parts().iter().map(move |part| (run, part)));
     let dirty = parts.filter(|(_, part)| requested.counts(part) && has_garbage(part));

@@ -4,13 +4,14 @@
 use crate::branch::BranchContext;
 use crate::disk::levels::options::LevelsTuning;
 use crate::disk::levels::state::open;
-use crate::disk::levels::state::version::LevelsVersion;
+use crate::disk::levels::state::version::{Level, LevelsVersion};
 use crate::disk::runs::run;
 use crate::disk::runs::run_cursor::version_order;
 use crate::format::manifest_edit::LevelsShape;
 use crate::manifest::ManifestState;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the runs of each level are in age order, their files in key order and disjoint, and the deeper levels of a
 /// leveled store that does not skip levels are one run each. Only an internal error could break this, because opening checks what comes from disk.
@@ -47,10 +48,30 @@ pub fn check_runs(version: &LevelsVersion, state: &ManifestState) -> Result<(), 
             return Err(format!("run {} of level {level} with {files:?} is stored as {stored:?}", level_run.id.0));
         }
     }
-    if count == state.runs.len() {
-        return Ok(());
+    if count != state.runs.len() {
+        return Err(format!("a version of {count} runs, of which {} are stored", state.runs.len()));
     }
-    Err(format!("a version of {count} runs, of which {} are stored", state.runs.len()))
+    check_parents(version, state)
+}
+
+/// Whether the branches in memory, and the entries that they have of each parent, are those that are stored.
+fn check_parents(version: &LevelsVersion, state: &ManifestState) -> Result<(), String> {
+    let branches = version.levels().iter().flat_map(Level::branches);
+    let buffered: BTreeSet<FileNumber> =
+        branches.filter(|branch| branch.in_buffer().is_some()).map(|branch| branch.meta().file).collect();
+    if !buffered.iter().eq(state.buffered.keys()) {
+        return Err(format!("branches {buffered:?} are in memory, and {:?} are stored", state.buffered.keys()));
+    }
+    let mut stored: BTreeMap<FileNumber, u64> = BTreeMap::new();
+    for items in state.buffered.values().flat_map(|buffered| &buffered.parents) {
+        *stored.entry(items.parent).or_default() += items.count();
+    }
+    let kept: BTreeMap<FileNumber, u64> =
+        version.parents().iter().map(|(file, parent)| (file, parent.items)).collect();
+    if kept != stored {
+        return Err(format!("the parents have {kept:?} entries in memory, and {stored:?} are stored"));
+    }
+    Ok(())
 }
 
 /// Checks the runs that a consistent manifest (`ManifestState::check`) describes, with `deep` also the order of versions.
@@ -61,7 +82,7 @@ pub fn check_stored(
     deep: bool,
     report: &mut dyn FnMut(Result<()>) -> Result<()>,
 ) -> Result<()> {
-    let tuning = Arc::new(LevelsTuning { shape, memtable_bytes: 0, merge_operator: None });
+    let tuning = Arc::new(LevelsTuning::new(shape, 0, 0, None));
     let version = match open::version(context, tuning, state) {
         Ok(version) => version,
         Err(error) => return report(Err(error)),

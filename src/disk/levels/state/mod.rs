@@ -1,7 +1,9 @@
-//! The state of the levels as readers see it: versions, the sizes that their levels may have, and
-//! the key ranges of their files.
+//! The state of the levels as readers see it: versions, the sizes that their levels may have, the
+//! key ranges of their files, and the files that are kept for what is in memory only.
 
 pub mod key_range;
 pub mod open;
+pub mod parents;
+mod rebuild;
 pub mod targets;
 pub mod version;

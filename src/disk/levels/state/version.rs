@@ -5,6 +5,7 @@
 //! 2. No run is empty, and the deepest level has a run.
 
 use super::key_range::KeyRange;
+use super::parents::Parents;
 use super::targets::Targets;
 use crate::branch::Branch;
 use crate::disk::levels::options::LevelsTuning;
@@ -77,13 +78,15 @@ pub struct LevelsVersion {
     tuning: Arc<LevelsTuning>,
     targets: Targets,
     load: Load,
+    parents: Parents,
+    buffered_bytes: u64,
     debt: u64,
     has_range_tombstones: bool,
 }
 
 impl LevelsVersion {
-    /// A version of these levels, level 0 first.
-    pub fn new(mut levels: Vec<Level>, tuning: Arc<LevelsTuning>) -> Arc<Self> {
+    /// A version of these levels, level 0 first, and of the parents of their buffered branches.
+    pub fn new(mut levels: Vec<Level>, parents: Parents, tuning: Arc<LevelsTuning>) -> Arc<Self> {
         while levels.pop_if(|level| level.runs.is_empty()).is_some() {}
         let mut load = Load::default();
         levels.iter().for_each(|level| load += level.load());
@@ -93,7 +96,29 @@ impl LevelsVersion {
         let debt = levels.iter().enumerate().map(|(at, level)| debt_of(at, level, &tuning, &targets)).sum();
         let has_range_tombstones =
             levels.iter().flat_map(|level| &level.runs).any(|run| run.run.has_range_tombstones());
-        Arc::new(Self { levels, tuning, targets, load, debt, has_range_tombstones })
+        let buffered = levels.iter().flat_map(Level::branches).filter(|branch| branch.in_buffer().is_some());
+        let buffered_bytes = buffered.map(|branch| branch.meta().bytes).sum();
+        Arc::new(Self { levels, tuning, targets, load, parents, buffered_bytes, debt, has_range_tombstones })
+    }
+
+    /// The files that are kept for what is in memory.
+    pub fn parents(&self) -> &Parents {
+        &self.parents
+    }
+
+    /// Bytes of the branches that are in memory only.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.buffered_bytes
+    }
+
+    /// Whether the run is the level's own, its oldest. The others of a leveled store have keys that skipped levels.
+    pub fn is_own(&self, level: usize, run: RunId) -> bool {
+        self.levels.get(level).and_then(|level| level.runs.last()).is_none_or(|own| own.id == run)
+    }
+
+    /// Whether merges may leave so many more bytes in memory.
+    pub fn has_buffer_space(&self, bytes: u64) -> bool {
+        self.buffered_bytes.saturating_add(bytes) < self.tuning.buffer_bytes
     }
 
     /// Level 0 first. The last one is the deepest that has data.
@@ -132,9 +157,10 @@ impl LevelsVersion {
         self.debt
     }
 
-    /// Every branch, once, by file number.
+    /// Every branch file, once, by file number: of runs, and parents.
     pub fn branches(&self) -> Vec<&Arc<Branch>> {
-        let branches = self.levels.iter().flat_map(Level::branches);
+        let of_runs = self.levels.iter().flat_map(Level::branches).filter(|branch| branch.in_buffer().is_none());
+        let branches = of_runs.chain(self.parents.iter().map(|(_, parent)| &parent.branch));
         let sorted: BTreeMap<FileNumber, &Arc<Branch>> = branches.map(|branch| (branch.meta().file, branch)).collect();
         sorted.into_values().collect()
     }

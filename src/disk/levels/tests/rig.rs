@@ -158,7 +158,8 @@ impl Rig {
             for part in run.run.parts() {
                 let meta = part.meta();
                 let key = |key: &[u8]| key[4..].escape_ascii().to_string();
-                text += &format!(" {} [{}, {}]", meta.file.0, key(&meta.key_min), key(&meta.key_max));
+                let place = if part.in_buffer().is_some() { " in memory" } else { "" };
+                text += &format!(" {}{place} [{}, {}]", meta.file.0, key(&meta.key_min), key(&meta.key_max));
             }
             text.push('\n');
         }
@@ -242,5 +243,5 @@ impl Rig {
 
 /// The tuning of a state.
 fn tuning(state: &ManifestState) -> LevelsTuning {
-    LevelsTuning { shape: state.levels.unwrap(), memtable_bytes: MEMTABLE, merge_operator: Some(Arc::new(Append)) }
+    LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 16 * MEMTABLE, Some(Arc::new(Append)))
 }
