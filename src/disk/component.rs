@@ -141,6 +141,8 @@ impl Component {
     /// Work that a requested compaction of a key range still needs.
     pub fn pick_requested(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<Job> {
         match (self, version) {
+            // A trunk has everything in files.
+            (Self::Trunk(_), Version::Trunk(_)) if range.buffered_below.is_some() => None,
             (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_requested(tree, range, retention).map(Job::Trunk),
             (Self::Levels(levels), Version::Levels(version)) => {
                 levels.pick_requested(version, range, retention).map(Job::Levels)
@@ -200,6 +202,7 @@ impl Component {
     /// run.
     pub fn remaining(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<u64> {
         match (self, version) {
+            (Self::Trunk(_), Version::Trunk(_)) if range.buffered_below.is_some() => None,
             (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.remaining(tree, range, retention),
             (Self::Levels(levels), Version::Levels(version)) => levels.remaining(version, range, retention),
             _ => of_another_kind(),

@@ -21,7 +21,10 @@ impl ManifestState {
         for (file, branch) in &self.branches {
             require!(*file == branch.file, "branch {file} is listed under another number");
             check_branch(branch)?;
-            require!(branches.contains(file), "branch {file} is in no node and no run, and no buffered branch needs it");
+            require!(
+                branches.contains(file),
+                "branch {file} is in no node and no run, and no buffered branch needs it"
+            );
             require!(*file < self.next_file, "branch {file} is not below the next file number {}", self.next_file);
         }
         for (file, maplet) in &self.maplets {

@@ -34,7 +34,10 @@ impl ManifestState {
             for (number, buffered) in self.buffered.iter().filter(|(number, _)| !gone.contains(number)) {
                 let lost = buffered.parents.iter().find(|items| dropped.contains(&items.parent));
                 if let Some(lost) = lost {
-                    return Err(format!("branch {} is dropped, but the buffered branch {number} needs it", lost.parent));
+                    return Err(format!(
+                        "branch {} is dropped, but the buffered branch {number} needs it",
+                        lost.parent
+                    ));
                 }
             }
         }

@@ -2,9 +2,9 @@
 
 use super::run;
 use crate::branch::Branch;
-use crate::util::SequenceNumber;
+use crate::util::{FileNumber, SequenceNumber};
 
-/// A requested compaction: all data of a key range goes to the deepest level, into one run there, and without garbage.
+/// A requested compaction or checkpoint (`buffered_below`): all data of a key range goes to the deepest level, into one run there, and without garbage.
 ///
 /// Only data that was there at the time of the request counts, so that the request ends although others write.
 #[derive(Clone, Debug)]
@@ -17,12 +17,15 @@ pub struct RequestedRange {
     pub through: SequenceNumber,
     /// Whether a single run is rewritten as well, where it may hold versions that no reader needs.
     pub clean: bool,
+    /// If set, nothing is merged: branches that are in memory only and have a smaller number are written to files.
+    pub buffered_below: Option<FileNumber>,
 }
 
 impl RequestedRange {
     /// All keys, merged for reads.
     #[cfg(test)]
-    pub const ALL: Self = Self { lower: Vec::new(), upper: None, through: SequenceNumber::MAX, clean: false };
+    pub const ALL: Self =
+        Self { lower: Vec::new(), upper: None, through: SequenceNumber::MAX, clean: false, buffered_below: None };
 
     /// Whether the range and [lower, upper) meet.
     pub fn meets(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {

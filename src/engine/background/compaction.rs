@@ -37,7 +37,9 @@ impl Background {
         // After the incorporation, so that it includes all data that was in memory at the call.
         let through = self.generations.incorporated();
         self.disk.forget_unreferenced(&self.read.view.load().disk);
-        let range = RequestedRange { lower, upper, through, clean: options.goal == Goal::Space };
+        let next_file = self.read.branches.numbers.next();
+        let buffered_below = (options.goal == Goal::Recovery).then_some(next_file);
+        let range = RequestedRange { lower, upper, through, clean: options.goal == Goal::Space, buffered_below };
         let registered = OpenRequest::new(&self.scheduler, CompactionRequest::new(range, options.cancellation.clone()));
         self.wait_for(registered.request(), progress)?;
         Ok(registered.request().report())

@@ -12,6 +12,9 @@ pub enum Goal {
     /// Only leaves with more than one run. Reads are as fast as with `Space`, for less rewriting. `Db::optimize` uses
     /// this.
     Reads,
+    /// None. What merges left in memory (`LevelsOptions::buffer_bytes`) is written to files, as the Memtables are, so
+    /// that the next opening reads little.
+    Recovery,
 }
 
 /// Options of `Db::compact_with`.

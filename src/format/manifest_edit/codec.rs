@@ -1,8 +1,8 @@
 //! Encoding and decoding of a manifest edit. The table is in the parent module.
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
-use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
 use super::{BufferedMeta, ItemRun, LevelsShape, ParentItems, RunChange, RunId};
+use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
 use crate::util::varint;
 
 /// The tag bytes.

@@ -75,9 +75,8 @@ impl Pass<'_> {
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
         let levels = compaction.output.level()..=compaction.deepest;
         let cuts: Vec<Vec<Key>> = levels.clone().map(|level| self.cuts(version, compaction, level)).collect();
-        let is_buffered = |level| {
-            compaction.buffers && (level > compaction.output.level() || compaction.is_output_buffered())
-        };
+        let is_buffered =
+            |level| compaction.buffers && (level > compaction.output.level() || compaction.is_output_buffered());
         let writers = levels.clone().zip(&cuts).map(|(level, cuts)| match is_buffered(level) {
             false => self.writer(version, level, cuts),
             true => self.buffer(version, level, cuts),
@@ -125,7 +124,11 @@ impl Pass<'_> {
 
     fn filter_bits(&self, version: &LevelsVersion, level: usize) -> u32 {
         let is_leveled = self.tuning.is_leveled();
-        self.tuning.filter_bits(if is_leveled { version.targets().height(level) } else { version.height(level) as usize })
+        self.tuning.filter_bits(if is_leveled {
+            version.targets().height(level)
+        } else {
+            version.height(level) as usize
+        })
     }
 }
 

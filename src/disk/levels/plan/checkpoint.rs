@@ -14,7 +14,8 @@ use crate::util::sync::Arc;
 /// The checkpoints that are due, the most urgent first.
 pub fn due(version: &LevelsVersion) -> Vec<Compaction> {
     let tuning = version.tuning();
-    let is_due = version.parents().bytes() > tuning.parent_bytes() || version.buffered_bytes() > 2 * tuning.buffer_bytes;
+    let is_due =
+        version.parents().bytes() > tuning.parent_bytes() || version.buffered_bytes() > 2 * tuning.buffer_bytes;
     let oldest = version.parents().iter().next().filter(|_| is_due);
     oldest.map_or_else(Vec::new, |(parent, _)| of_parent(version, parent))
 }

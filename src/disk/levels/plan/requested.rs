@@ -11,6 +11,7 @@ use crate::branch::Branch;
 use crate::disk::levels::state::version::{Level, LevelsVersion};
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::runs::run;
+use crate::util::FileNumber;
 use crate::util::sync::Arc;
 
 /// The deepest level that counts for the request. Level 0 never does: its runs are merged.
@@ -34,6 +35,9 @@ pub fn choose(
     has_garbage: &dyn Fn(&Branch) -> bool,
     mut accepts: impl FnMut(&Compaction) -> bool,
 ) -> Option<Compaction> {
+    if let Some(below) = requested.buffered_below {
+        return buffered(version, requested, below).into_iter().find(|compaction| accepts(compaction));
+    }
     let deepest = deepest(version, requested);
     let above = version.levels().iter().enumerate().take(deepest);
     let due = above.map(|(at, level)| down(version, requested, at, level)).find(|due| !due.is_empty());
@@ -43,6 +47,12 @@ pub fn choose(
         Some(in_deepest(version, requested, (deepest, level), has_garbage))
     })?;
     due.into_iter().find(|compaction| accepts(compaction))
+}
+
+/// The checkpoints of what was in memory when the request was made.
+fn buffered(version: &LevelsVersion, requested: &RequestedRange, below: FileNumber) -> Vec<Compaction> {
+    let counts = |part: &Branch| part.meta().file < below && requested.counts(part);
+    version.runs().flat_map(|(level, run)| checkpoint::of_run(version, level, run, &counts)).collect()
 }
 
 /// The compactions that take what counts of a level to the next one.
@@ -91,6 +101,9 @@ fn in_deepest(
 
 /// About how many bytes must still be read for the request.
 pub fn remaining(version: &LevelsVersion, requested: &RequestedRange, has_garbage: &dyn Fn(&Branch) -> bool) -> u64 {
+    if let Some(below) = requested.buffered_below {
+        return buffered(version, requested, below).iter().map(|compaction| compaction.load().bytes).sum();
+    }
     let deepest = deepest(version, requested);
     let bytes_of = |level: &Level| -> u64 {
         level.branches().filter(|branch| requested.counts(branch)).map(|branch| branch.meta().bytes).sum()

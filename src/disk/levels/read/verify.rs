@@ -66,8 +66,7 @@ fn check_parents(version: &LevelsVersion, state: &ManifestState) -> Result<(), S
     for items in state.buffered.values().flat_map(|buffered| &buffered.parents) {
         *stored.entry(items.parent).or_default() += items.count();
     }
-    let kept: BTreeMap<FileNumber, u64> =
-        version.parents().iter().map(|(file, parent)| (file, parent.items)).collect();
+    let kept: BTreeMap<FileNumber, u64> = version.parents().iter().map(|(file, parent)| (file, parent.items)).collect();
     if kept != stored {
         return Err(format!("the parents have {kept:?} entries in memory, and {stored:?} are stored"));
     }

@@ -34,7 +34,9 @@ impl Parents {
         find: impl Fn(FileNumber) -> Option<Arc<Branch>>,
     ) -> Self {
         let mut items: BTreeMap<FileNumber, u64> = BTreeMap::new();
-        for (file, count) in branches.filter_map(|branch| branch.in_buffer()).flat_map(|buffered| buffered.origins().parents()) {
+        for (file, count) in
+            branches.filter_map(|branch| branch.in_buffer()).flat_map(|buffered| buffered.origins().parents())
+        {
             *items.entry(*file).or_default() += count;
         }
         let parent = |(file, items): (FileNumber, u64)| match find(file) {

@@ -6,7 +6,13 @@ use crate::disk::runs::requested_range::RequestedRange;
 use crate::util::SequenceNumber;
 
 fn requested(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
-    RequestedRange { lower: key(lower), upper: upper.map(key), through: SequenceNumber::MAX, clean }
+    RequestedRange {
+        lower: key(lower),
+        upper: upper.map(key),
+        through: SequenceNumber::MAX,
+        clean,
+        buffered_below: None,
+    }
 }
 
 /// Does all the work of a request. Returns the jobs as text.
