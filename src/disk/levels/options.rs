@@ -37,7 +37,7 @@ const BUFFER_PART: u64 = 8;
 /// A chosen size is at most this part.
 const BUFFER_PART_MOST: u64 = 2;
 /// The files that are kept only for what is in the buffers may have so many times the bytes of the buffers.
-const PARENTS_PART: u64 = 4;
+const PARENTS_PART: u64 = 2;
 /// Parts in memory end at the bounds of files of their level from this size on. They need not be large, as no file is made
 /// of them; the smaller they are, the fewer are taken along by merges in other ranges.
 const BUFFERED_BYTES_MIN: u64 = 64 << 10;
