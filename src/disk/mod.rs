@@ -26,7 +26,7 @@ pub use component::{Component, ComponentOptions, FailureCause};
 pub use conversion::Conversion;
 pub use job::{Job, Outcome};
 pub use kind::DiskComponent;
-pub use levels::{LevelFilters, LevelsOptions};
+pub use levels::{LevelFilters, LevelsOptions, salvage_buffered};
 pub use runs::figures::LevelFigures;
 pub use runs::from_memory::FromMemory;
 pub use runs::jobs::job_scope::{JobKind, JobScope};

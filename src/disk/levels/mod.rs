@@ -34,6 +34,7 @@ pub use jobs::outcome::Outcome;
 pub use levels::Levels;
 pub use options::{LevelFilters, LevelsOptions, LevelsTuning};
 pub use read::verify::{check_runs, check_stored, check_structure};
+pub use state::rebuild::salvage as salvage_buffered;
 pub use state::version::LevelsVersion;
 #[cfg(test)]
 pub use tests::inconsistent;

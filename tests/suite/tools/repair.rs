@@ -26,6 +26,36 @@ fn largest(world: &World, ending: &str) -> String {
     of_kind.max_by_key(|(_, bytes)| bytes.len()).unwrap().0.clone()
 }
 
+/// Parents hold older versions, too, whose newer ones or deletes merges have taken elsewhere or dropped. `check_repair`
+/// finds what comes back, and what is lost without a report.
+#[test]
+fn of_a_damaged_parent_only_what_is_in_memory_is_saved() {
+    let world = World::with_parents(1);
+    let parents = world.parents(&open(&world.disk.clone_disk()).unwrap());
+    let (mut lost, mut saved) = (0, 0);
+    for name in &parents {
+        let pages = world.image[name].len() / 4096;
+        for page in 0..pages {
+            let disk = world.with(&[(name.clone(), flipped(&world.image[name], page))].into(), &[]);
+            let report = check_repair(&world, &disk, &format!("page {page} of {name}"), Unreported::Nothing);
+            assert!(report.log_kept && report.manifest_lost.is_none(), "{report:?}");
+            assert_eq!(report.set_aside, [format!("{name}.damaged")], "page {page}");
+            (lost, saved) = (lost + report.entries_lost, saved + report.entries_saved);
+            let db = open(&disk).unwrap();
+            assert_eq!(db.stats().disk_component, "skip");
+            db.compact().unwrap();
+            assert_eq!(db.stats().parent_bytes, 0);
+            db.close().unwrap();
+            assert!(verify(&disk, Depth::Deep).unwrap().is_valid());
+        }
+        let disk = world.with(&Image::new(), std::slice::from_ref(name));
+        let report = check_repair(&world, &disk, "a lost parent", Unreported::Nothing);
+        assert!(report.entries_lost > 0 && report.losses.iter().any(|loss| loss.file == *name), "{report:?}");
+    }
+    assert!(lost > 0 && saved > 0, "{lost} lost, {saved} saved");
+    assert!(!repair(&world.disk.clone_disk()).unwrap().changed);
+}
+
 #[test]
 fn repair_leaves_a_valid_store_alone() {
     let world = World::new(1);

@@ -4,6 +4,6 @@
 pub mod key_range;
 pub mod open;
 pub mod parents;
-mod rebuild;
+pub mod rebuild;
 pub mod targets;
 pub mod version;

@@ -26,6 +26,15 @@ struct Item {
     origin: Origin,
 }
 
+impl Item {
+    /// An entry of a parent.
+    fn of(parent: &Branch, at: u64, entry: EntryRef<'_>) -> Self {
+        let EntryRef { key, number, kind, value } = entry;
+        let origin = Origin { parent: parent.meta().file, at };
+        Self { key: key.to_vec(), number, kind, value: value.to_vec(), origin }
+    }
+}
+
 /// Makes the buffered branches of a consistent state, whose parents exist. `filter_bits`: of their filters.
 pub fn rebuild(context: &Arc<BranchContext>, state: &ManifestState, filter_bits: u32) -> Result<Rebuilt> {
     let mut rebuilt = Rebuilt::default();
@@ -51,6 +60,45 @@ pub fn rebuild(context: &Arc<BranchContext>, state: &ManifestState, filter_bits:
     Ok(rebuilt)
 }
 
+/// For repair: of a buffered branch, some of whose parents are damaged, what can still be read, in entry order, is passed to
+/// `keep`. An entry counts only if its place in its parent is certain, which is so from the start of the parent to the
+/// damage, and from the end back to it. Returns the damage of each parent with how many entries it has cost.
+pub fn salvage(
+    context: &Arc<BranchContext>,
+    state: &ManifestState,
+    buffered: &BufferedMeta,
+    keep: &mut dyn FnMut(EntryRef<'_>) -> Result<()>,
+) -> Result<Vec<(FileNumber, u64, Error)>> {
+    let (mut items, mut damage) = (Vec::new(), Vec::new());
+    for of_parent in &buffered.parents {
+        let number = of_parent.parent;
+        let Some(meta) = state.branches.get(&number) else { return Err(inconsistent(context, number)) };
+        let parent = Branch::new(context, meta.clone());
+        let places: Vec<u64> = of_parent.places().collect();
+        let before = items.len();
+        let Err(error) = read_forward(&parent, &places, &mut items) else { continue };
+        if !error.is_damage() {
+            return Err(error);
+        }
+        let rest = &places[items.len() - before..];
+        if let Err(error) = read_backward(&parent, rest, &mut items)
+            && !error.is_damage()
+        {
+            return Err(error);
+        }
+        damage.push((number, (places.len() - (items.len() - before)) as u64, error));
+    }
+    sort(&mut items);
+    for Item { key, number, kind, value, .. } in &items {
+        keep(EntryRef { key, number: *number, kind: *kind, value })?;
+    }
+    Ok(damage)
+}
+
+fn sort(items: &mut [Item]) {
+    items.sort_unstable_by(|one, other| one.key.cmp(&other.key).then(other.number.cmp(&one.number)));
+}
+
 fn inconsistent(context: &BranchContext, parent: FileNumber) -> Error {
     let path = context.storage.path_of(MANIFEST_NAME);
     Error::corruption(&path, 0, "parent of a buffered branch", "a branch file", format!("no branch {parent}"))
@@ -58,10 +106,20 @@ fn inconsistent(context: &BranchContext, parent: FileNumber) -> Error {
 
 /// Adds the entries of a parent at these places, which ascend, to those found for each branch.
 fn read(parent: &Arc<Branch>, places: &[(u64, FileNumber)], found: &mut BTreeMap<FileNumber, Vec<Item>>) -> Result<()> {
+    let mut items = Vec::with_capacity(places.len());
+    read_forward(parent, &places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), &mut items)?;
+    for ((_, file), item) in places.iter().zip(items) {
+        found.entry(*file).or_default().push(item);
+    }
+    Ok(())
+}
+
+/// Adds the entries of a parent at these places, which ascend. After an error, those before it.
+fn read_forward(parent: &Arc<Branch>, places: &[u64], items: &mut Vec<Item>) -> Result<()> {
     let mut cursor = parent.cursor(Purpose::Compaction);
     cursor.seek_first()?;
     let mut at = 0;
-    for (place, file) in places {
+    for place in places {
         while at < *place && cursor.valid() {
             cursor.next()?;
             at += 1;
@@ -69,10 +127,25 @@ fn read(parent: &Arc<Branch>, places: &[(u64, FileNumber)], found: &mut BTreeMap
         if !cursor.valid() {
             return Err(parent.lacks_entries(*place + 1, at));
         }
-        let EntryRef { key, number, kind, value } = cursor.entry();
-        let origin = Origin { parent: parent.meta().file, at };
-        let item = Item { key: key.to_vec(), number, kind, value: value.to_vec(), origin };
-        found.entry(*file).or_default().push(item);
+        items.push(Item::of(parent, at, cursor.entry()));
+    }
+    Ok(())
+}
+
+/// The same from the last place and from the end of the parent on, back to the first.
+fn read_backward(parent: &Arc<Branch>, places: &[u64], items: &mut Vec<Item>) -> Result<()> {
+    let mut cursor = parent.cursor(Purpose::Compaction);
+    cursor.seek_last()?;
+    let mut at = parent.meta().entries;
+    for place in places.iter().rev() {
+        while at > *place + 1 && cursor.valid() {
+            cursor.prev()?;
+            at -= 1;
+        }
+        if !cursor.valid() {
+            return Err(parent.lacks_entries(parent.meta().entries, parent.meta().entries - at));
+        }
+        items.push(Item::of(parent, *place, cursor.entry()));
     }
     Ok(())
 }
@@ -84,7 +157,7 @@ fn build(
     mut items: Vec<Item>,
     filter_bits: u32,
 ) -> Result<Arc<Branch>> {
-    items.sort_unstable_by(|one, other| one.key.cmp(&other.key).then(other.number.cmp(&one.number)));
+    sort(&mut items);
     let number = buffered.meta.file;
     let mut builder = BranchBuilder::buffered(context, number).with_filter_bits(filter_bits);
     let mut origins = Origins::default();

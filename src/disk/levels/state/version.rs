@@ -165,10 +165,11 @@ impl LevelsVersion {
         sorted.into_values().collect()
     }
 
-    /// Calls `visit` with every branch and the distance of its level from the deepest one, level 0 first.
+    /// Calls `visit` with every branch file of a run and the distance of its level from the deepest one, level 0 first.
     pub fn visit_branches<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a Arc<Branch>)) {
         for (at, level) in self.levels.iter().enumerate() {
-            level.branches().for_each(|branch| visit(self.height(at), branch));
+            let files = level.branches().filter(|branch| branch.in_buffer().is_none());
+            files.for_each(|branch| visit(self.height(at), branch));
         }
     }
 

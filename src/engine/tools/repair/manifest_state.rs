@@ -49,6 +49,29 @@ pub(crate) fn replace(
     unused.into_iter().map(|meta| meta.file).collect()
 }
 
+/// Puts branch files in the places of buffered branches, or removes these (`None`). Returns the branch files that no longer
+/// belong to the state: the new ones to which nothing refers, and the parents that nobody needs any more.
+pub(crate) fn replace_buffered(
+    state: &mut ManifestState,
+    replaced: &BTreeMap<FileNumber, Option<BranchMeta>>,
+) -> Vec<FileNumber> {
+    let parents = state.parents();
+    for run in state.runs.values_mut() {
+        let replacement = |file: &FileNumber| match replaced.get(file) {
+            Some(new) => new.as_ref().map(|meta| meta.file),
+            None => Some(*file),
+        };
+        run.branches = run.branches.iter().filter_map(replacement).collect();
+    }
+    state.runs.retain(|_, run| !run.branches.is_empty());
+    state.buffered.retain(|file, _| !replaced.contains_key(file));
+    state.branches.extend(replaced.values().flatten().map(|meta| (meta.file, meta.clone())));
+    let needed = state.parents();
+    let released: Vec<FileNumber> = parents.difference(&needed).copied().collect();
+    released.iter().for_each(|file| drop(state.branches.remove(file)));
+    released
+}
+
 /// Whether some child for which bundle `at` is active, or the leaf itself, may have keys of the branch.
 fn is_seen(node: &NodeImage, at: usize, meta: &BranchMeta) -> bool {
     let overlaps = |lower: &[u8], upper: Option<&[u8]>| {

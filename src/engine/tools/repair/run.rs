@@ -5,7 +5,8 @@ use super::merge::{self, OLDER_VERSIONS_WARNING, SourceFile};
 use super::other_stores::OtherStores;
 use super::value_check::ValueCheck;
 use super::{log, manifest_state, set_aside};
-use crate::branch::{Branch, file_name};
+use crate::branch::{Branch, BranchBuilder, file_name};
+use crate::disk::salvage_buffered;
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::locks;
 use crate::engine::directory::owners::{self, Owners};
@@ -179,12 +180,20 @@ impl Repair<'_> {
     ) -> Result<RepairReport> {
         let total = state.branches.values().map(|meta| meta.bytes).sum();
         let (mut done, mut replaced) = (0, BTreeMap::new());
+        let (parents, mut unfit) = (state.parents(), BTreeSet::new());
         for meta in state.branches.values() {
             let name = file_name(meta.file);
             progress(CheckProgress { file: &name, bytes_done: done, bytes_total: total });
             done += meta.bytes;
             match self.check_branch(meta)? {
                 BranchState::Valid => self.report.branches_kept += 1,
+                // No run has it. What is still needed of it is saved below; the rest must not come back.
+                found if parents.contains(&meta.file) => {
+                    unfit.insert(meta.file);
+                    if found == BranchState::Damaged {
+                        self.damaged.push(name);
+                    }
+                }
                 BranchState::Missing => {
                     self.report.branches_lost += 1;
                     self.report.entries_lost += meta.entries;
@@ -217,9 +226,11 @@ impl Repair<'_> {
             }
         }
         // Some of these value files had references only in lost pages.
-        let unreferenced = replaced.keys().flat_map(|file| state.branches[file].value_files.clone()).collect();
+        let lost = replaced.keys().chain(&unfit);
+        let unreferenced = lost.flat_map(|file| state.branches[file].value_files.clone()).collect();
+        let released = self.save_buffered(&mut state, &unfit)?;
         let unused = manifest_state::replace(&mut state, &replaced);
-        self.obsolete.extend(replaced.keys().chain(&unused).map(|file| file_name(*file)));
+        self.obsolete.extend(replaced.keys().chain(&unused).chain(&released).map(|file| file_name(*file)));
         let branch_max = state.branches.values().map(|meta| meta.number_max).max().unwrap_or_default();
         let own: Vec<&FoundSegment> =
             self.segments.iter().filter(|segment| segment.number >= state.log_files_from).collect();
@@ -231,12 +242,50 @@ impl Repair<'_> {
             }
             Err(error) => return Err(error),
         }
-        if replaced.is_empty() && self.report.log_kept && self.other_stores.is_empty() {
+        if replaced.is_empty() && unfit.is_empty() && self.report.log_kept && self.other_stores.is_empty() {
             repair_mark::remove(&**self.storage)?;
             return Ok(self.report);
         }
         state.edits += 1;
         self.install(state, unreferenced)
+    }
+
+    /// Writes the buffered branches that need an unfit parent to branch files, with what can still be read of them.
+    /// Returns the files that the state no longer has.
+    fn save_buffered(&mut self, state: &mut ManifestState, unfit: &BTreeSet<FileNumber>) -> Result<Vec<FileNumber>> {
+        let mut replaced = BTreeMap::new();
+        for (file, buffered) in &state.buffered {
+            if buffered.parents.iter().all(|items| !unfit.contains(&items.parent)) {
+                continue;
+            }
+            self.begin()?;
+            let context = &self.readers.branches;
+            let mut builder: Option<BranchBuilder> = None;
+            let (values, report) = (&mut self.values, &mut self.report);
+            let damage = salvage_buffered(context, state, buffered, &mut |entry| {
+                let builder: &mut BranchBuilder = match &mut builder {
+                    Some(builder) => builder,
+                    empty => empty.insert(BranchBuilder::create(context)?),
+                };
+                builder.add(values.entry_to_keep(entry, report)?)
+            })?;
+            let new = builder.map(BranchBuilder::finish).transpose()?;
+            for (parent, count, error) in damage.into_iter().filter(|(_, count, _)| *count > 0) {
+                self.report.entries_lost += count;
+                let keys = range_of(&buffered.meta);
+                self.report.lose(Loss { keys, ..Loss::of_file(file_name(parent), error) });
+                self.report.warn(OLDER_VERSIONS_WARNING);
+            }
+            match &new {
+                Some(new) => {
+                    self.report.branches_rewritten += 1;
+                    self.report.entries_saved += new.entries;
+                }
+                None => self.report.branches_lost += 1,
+            }
+            replaced.insert(*file, new);
+        }
+        Ok(manifest_state::replace_buffered(state, &replaced))
     }
 
     /// Repairs a store without a manifest. All branch files and the log are merged.

@@ -112,7 +112,7 @@ impl World {
     fn write_to(&mut self, db: &DeterministicDb, log: Option<&mut LogOnlyWriter>, random: &mut Random, large: bool) {
         match log {
             Some(log) => self.write_to_log(db, log, random),
-            None => self.write(db, random, large),
+            None => self.write(db, random, 300, large),
         }
     }
 
@@ -124,10 +124,10 @@ impl World {
         self.versions.entry(key).or_default().push((db.stats().last_number, Some(value)));
     }
 
-    fn write(&mut self, db: &DeterministicDb, random: &mut Random, large: bool) {
+    fn write(&mut self, db: &DeterministicDb, random: &mut Random, keys: u64, large: bool) {
         let mut operations = BTreeMap::new();
         for _ in 0..if random.one_in(10) { 3 } else { 1 } {
-            let key = format!("key{:03}", random.below(300)).into_bytes();
+            let key = format!("key{:03}", random.below(keys)).into_bytes();
             let length = if large { 270_000 } else { random.below(250) as usize };
             let value = (!random.one_in(8)).then(|| random.bytes(length));
             operations.insert(key, value);
@@ -144,6 +144,31 @@ impl World {
         for (key, value) in operations {
             self.versions.entry(key).or_default().push((number, value));
         }
+    }
+
+    /// A store with levels of which some keys wait in memory, in branches that depend on at least two files.
+    pub fn with_parents(seed: u64) -> Self {
+        let mut world = Self::with_end(seed, Size::Levels, true);
+        let (db, mut random) = (open(&world.disk).unwrap(), Random(seed));
+        let mut rounds = 0;
+        while world.parents(&db).len() < 2 {
+            rounds += 1;
+            assert!(rounds < 200, "no key waits in memory: {}", db.stats());
+            (0..50).for_each(|_| world.write(&db, &mut random, 5000, false));
+            db.flush().unwrap();
+            while db.step() {}
+        }
+        world.synced = db.stats().last_number;
+        db.close().unwrap();
+        world.image = world.disk.current_image();
+        world
+    }
+
+    /// The branch files that no run has: they are kept for what is in memory.
+    pub fn parents(&self, db: &DeterministicDb) -> Vec<String> {
+        let in_runs: Vec<String> = db.branch_files().into_iter().map(|file| file.name).collect();
+        let files = self.disk.current_image().into_keys().filter(|name| name.ends_with(".branch"));
+        files.filter(|name| !in_runs.contains(name)).collect()
     }
 
     /// The expected value of a key.
