@@ -165,6 +165,12 @@ impl CacheMemory {
         CountedMetadata { memory: Arc::clone(self), bytes }
     }
 
+    /// The bytes that `count_metadata` counts now.
+    #[cfg(test)]
+    pub fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes.load(Ordering::Relaxed)
+    }
+
     /// The bytes that a shard may use.
     fn shard_bytes(&self) -> usize {
         self.bytes().saturating_sub(self.other_bytes()) / self.shards.len()

@@ -8,6 +8,7 @@
 
 use crate::format::manifest_edit::{BranchMeta, BufferedMeta, BundleId, Identity, KeyspaceRecord, LogRecovered};
 use crate::format::manifest_edit::{LevelsShape, ManifestEdit, MapletMeta, NodeId, NodeImage, RunChange, RunId};
+use crate::util::planted::planted;
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,6 +93,7 @@ impl ManifestState {
             self.next_file.0 = self.next_file.0.max(file.0 + 1);
             self.buffered.insert(file, buffered.clone());
         }
+        planted!(Bug::ReplayByRange => { self.remove_buffered_ranges(&edit.buffered_dropped); });
         for file in &edit.buffered_dropped {
             self.buffered.remove(file);
         }
@@ -165,6 +167,15 @@ impl ManifestState {
         let mut branches: Vec<&BranchMeta> = kept.chain(&change.added).filter_map(meta).collect();
         branches.sort_by(|one, other| one.key_min.cmp(&other.key_min));
         branches
+    }
+
+    /// Removes every buffered branch that meets the key range of one of these.
+    #[cfg(feature = "planted-bugs")]
+    fn remove_buffered_ranges(&mut self, dropped: &[FileNumber]) {
+        let gone: Vec<BranchMeta> =
+            dropped.iter().filter_map(|file| self.buffered.get(file)).map(|buffered| buffered.meta.clone()).collect();
+        let meets = |one: &BranchMeta, other: &BranchMeta| one.key_min <= other.key_max && other.key_min <= one.key_max;
+        self.buffered.retain(|_, buffered| !gone.iter().any(|gone| meets(gone, &buffered.meta)));
     }
 
     /// A branch that may be in a run, whether it is on the disk or in memory only.

@@ -5,6 +5,7 @@ use super::ManifestState;
 use super::validate::{Checked, check_branch, require};
 use crate::format::manifest_edit::{BranchMeta, BufferedMeta, ManifestEdit};
 use crate::util::FileNumber;
+use crate::util::planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl ManifestState {
@@ -30,7 +31,7 @@ impl ManifestState {
             let known = self.buffered.contains_key(number) && gone.insert(*number);
             require!(known, "dropped buffered branch {number} does not exist");
         }
-        if !dropped.is_empty() {
+        if planted!(!dropped.is_empty(), Bug::LostParent => false) {
             for (number, buffered) in self.buffered.iter().filter(|(number, _)| !gone.contains(number)) {
                 let lost = buffered.parents.iter().find(|items| dropped.contains(&items.parent));
                 if let Some(lost) = lost {

@@ -79,6 +79,12 @@ mod chosen {
         NewestRunsFirst,
         /// Promise 1: a key goes past a level that has an older version of it (`disk/levels/jobs/absence.rs`, 1).
         VersionConstraint,
+        /// Promise 3: a merge drops a file that has entries which are only in memory.
+        LostParent,
+        /// Promise 3: a replay removes from memory all keys in the range of a merge, and not those that it consumed.
+        ReplayByRange,
+        /// Promise 1: a merge drops a tombstone although what it hides waits in memory.
+        TombstoneOverBuffer,
         /// Promise 1: a flush to a child counts as a flush to the child's neighbour, too (`disk/trunk/tree/node.rs`, 3).
         FlushedForNeighbour,
         /// Promise 1: joined leaves keep a file beyond the range in which it was active (`disk/trunk/tree/neighbours.rs`, 1).

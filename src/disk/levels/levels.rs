@@ -237,6 +237,13 @@ impl Levels {
         self.counters.written()
     }
 
+    /// A job for this compaction, which no running job excludes.
+    #[cfg(test)]
+    pub fn job_of(&self, version: &LevelsVersion, compaction: Compaction) -> Job {
+        let claim = self.claims.take(Claim::of(&compaction)).unwrap();
+        Job { height: version.height(compaction.output.level()), compaction, claim }
+    }
+
     /// The number of jobs that are picked and not yet finished.
     #[cfg(test)]
     pub fn running(&self) -> usize {

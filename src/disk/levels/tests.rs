@@ -1,5 +1,7 @@
 //! The levels over real branches on the simulated disk, against `BTreeMap` models.
 
+mod buffers;
+mod case_study;
 mod goldens;
 mod jobs;
 mod model;

@@ -9,6 +9,7 @@
 
 use crate::branch::Branch;
 use crate::util::FileNumber;
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
@@ -43,6 +44,7 @@ impl Parents {
             Some(branch) => (file, Parent { branch, items }),
             None => unreachable!("the parent {file} of a buffered branch is gone (invariant 1)"),
         };
+        planted!(Bug::LostParent => { items.clear(); });
         let by_file: BTreeMap<_, _> = items.into_iter().map(parent).collect();
         let bytes = by_file.values().map(|parent| parent.branch.meta().bytes).sum();
         Self { by_file, bytes }

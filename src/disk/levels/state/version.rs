@@ -13,6 +13,7 @@ use crate::disk::runs::load::Load;
 use crate::disk::runs::run::Run;
 use crate::format::manifest_edit::RunId;
 use crate::util::FileNumber;
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
@@ -187,7 +188,9 @@ impl LevelsVersion {
     ) -> bool {
         let is_older = |(at, run): &(usize, &LevelRun)| *at > level || (*at == level && run.id <= from);
         let mut older = self.runs().filter(is_older).flat_map(|(_, run)| run.parts_in(range));
-        older.any(|part| !is_input(part))
+        older.any(
+            |part| planted!(!is_input(part), Bug::TombstoneOverBuffer => !is_input(part) && part.in_buffer().is_none()),
+        )
     }
 }
 

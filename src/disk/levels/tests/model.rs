@@ -89,14 +89,16 @@ fn compact(rig: &mut Rig, range: &RequestedRange) -> usize {
     jobs
 }
 
-fn presets() -> [LevelsOptions; 7] {
+fn presets() -> [LevelsOptions; 10] {
     let lazy = LevelsOptions { merge_percent: 50, ..small(LevelsOptions::tiered()) };
     let one = LevelsOptions { level0_runs: 1, ..small(LevelsOptions::leveled()) };
     // As far as there are levels, into few runs; and one level, into many.
     let far = LevelsOptions { max_skip: 6, skip_runs: 1, base_level_bytes: Some(8192), ..small(LevelsOptions::skip()) };
     let near = LevelsOptions { max_skip: 1, skip_runs: 9, ..small(LevelsOptions::skip()) };
+    // In files, in hardly any memory, and in more memory than there is data.
+    let buffers = |bytes| LevelsOptions { buffer_bytes: Some(bytes), ..small(LevelsOptions::skip()) };
     let (leveled, tiered, skip) = (LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip());
-    [small(leveled), small(tiered), lazy, one, small(skip), far, near]
+    [small(leveled), small(tiered), lazy, one, small(skip), far, near, buffers(0), buffers(3000), buffers(1 << 30)]
 }
 
 #[test]
