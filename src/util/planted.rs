@@ -79,9 +79,9 @@ mod chosen {
         NewestRunsFirst,
         /// Promise 1: a key goes past a level that has an older version of it (`disk/levels/jobs/absence.rs`, 1).
         VersionConstraint,
-        /// Promise 3: a merge drops a file that has entries which are only in memory.
+        /// Promise 4: a merge drops a file that has entries which are only in memory.
         LostParent,
-        /// Promise 3: a replay removes from memory all keys in the range of a merge, and not those that it consumed.
+        /// Promise 4: a replay removes from memory all keys in the range of a merge, and not those that it consumed.
         ReplayByRange,
         /// Promise 1: a merge drops a tombstone although what it hides waits in memory.
         TombstoneOverBuffer,

@@ -1,5 +1,6 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
+use crate::checkpoints::Checkpoints;
 use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result, SKIPS};
 use crate::striped::{Increments, Striped};
 use alluvium::{
@@ -7,6 +8,7 @@ use alluvium::{
     WriteOptions,
 };
 use std::path::Path;
+use std::sync::Arc;
 
 /// Opens Alluvium stores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +70,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let maplets = !options.plain_filters;
+    let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
     let disk_component = options.component.map(|component| match component {
         Component::Trunk => DiskComponent::Trunk,
         Component::Leveled => DiskComponent::Levels(shaped(LevelsOptions::leveled(), options.levels)),
@@ -84,13 +87,17 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         background_write_limit: each(options.write_limit),
         ..Options::default()
     };
-    Ok(Store { db: Db::open(directory, options)? })
+    Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints })
 }
 
 /// The preset of levels whose keys skip some.
 fn skipping(knobs: LevelKnobs) -> LevelsOptions {
     let preset = LevelsOptions::skip();
-    LevelsOptions { max_skip: knobs.max_skip.unwrap_or(preset.max_skip), ..preset }
+    LevelsOptions {
+        max_skip: knobs.max_skip.unwrap_or(preset.max_skip),
+        buffer_bytes: knobs.buffer_bytes.or(preset.buffer_bytes),
+        ..preset
+    }
 }
 
 /// How many items skipped how many levels. A trunk has no levels to skip.
@@ -120,12 +127,14 @@ fn is_log(path: &Path) -> bool {
 }
 
 struct Store {
-    db: Db,
+    db: Arc<Db>,
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Engine for Store {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        Ok(self.db.put(key, value)?)
+        self.db.put(key, value)?;
+        self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.note_put(&self.db))
     }
 
     fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
@@ -186,6 +195,7 @@ impl Engine for Store {
     }
 
     fn settle(&self) -> Result<()> {
+        self.checkpoints.as_ref().map_or(Ok(()), Checkpoints::wait)?;
         self.db.flush()?;
         Ok(self.db.settle()?)
     }
@@ -198,6 +208,7 @@ impl Engine for Store {
             stalled_ns: Some(stats.slowed_ns),
             buffers_written: Some(stats.incorporations),
             skipped: skipped(&stats),
+            transition_bytes: (stats.disk_component == "skip").then_some(stats.transition_bytes),
         }
     }
 

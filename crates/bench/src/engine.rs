@@ -31,6 +31,8 @@ pub struct Figures {
     pub buffers_written: Option<u64>,
     /// Items that compactions placed 0 to 6 levels further than the level that they write to.
     pub skipped: Option<[u64; SKIPS]>,
+    /// Bytes of records that say where on the disk the items are that wait in memory.
+    pub transition_bytes: Option<u64>,
 }
 
 /// The numbers of levels that an item can skip, 0 included.
@@ -122,6 +124,12 @@ pub struct LevelKnobs {
     /// The most levels that an item may go past at a compaction, if the component lets items skip levels.
     #[serde(default)]
     pub max_skip: Option<u32>,
+    /// Bytes of memory in which such items wait; 0: they wait in files.
+    #[serde(default)]
+    pub buffer_bytes: Option<u64>,
+    /// Puts after which they are written to files, each time; `None`: when the engine thinks fit.
+    #[serde(default)]
+    pub checkpoint_every: Option<u64>,
 }
 
 /// Stores side by side, each with a range of the keys.

@@ -7,6 +7,7 @@
 pub mod alluvium_engine;
 mod calibrate;
 pub mod catalogue;
+mod checkpoints;
 pub mod choice;
 mod control;
 pub mod counter;

@@ -150,6 +150,7 @@ impl Before {
             series: ran.series,
             buffers_written: since(self.figures.buffers_written, after.buffers_written),
             skipped: self.figures.skipped.zip(after.skipped).map(more),
+            transition_bytes: since(self.figures.transition_bytes, after.transition_bytes),
             levels: engine.levels(),
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),
             write_amp: ratio(written.data, bytes_written),

@@ -89,6 +89,9 @@ pub struct Outcome {
     /// Items that compactions placed 0, 1, 2 and so on levels further than the level that they write to, settling
     /// included. `None` if the engine does not count them.
     pub skipped: Option<Vec<u64>>,
+    /// Bytes of records that say where on the disk the items are that wait in memory, settling included.
+    #[serde(default)]
+    pub transition_bytes: Option<u64>,
     /// The levels on disk after settling, the newest first; empty if the engine does not tell.
     pub levels: Vec<Level>,
 

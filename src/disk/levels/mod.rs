@@ -15,7 +15,9 @@
 //!    next level.
 //! 4. With skipping, a level below level 0 may have further runs above its own one, the oldest: of keys that skipped levels
 //!    and wait to be merged. They may have skipped only levels without a version of them (`jobs/absence.rs`).
-//! 5. A branch file is in the manifest if and only if it is in one run of the newest version.
+//! 5. The branches of such runs may be in memory only. Then each of their entries has a place in a branch file, which is
+//!    kept for it (`state/parents.rs`), and which no run has.
+//! 6. A branch file is in the manifest if and only if it is in one run of the newest version, or is kept for an entry of one.
 
 mod apply;
 mod jobs;

@@ -39,8 +39,15 @@ use std::path::Path;
 pub const OURS: &str = "alluvium";
 
 /// Configurations for special questions, and an engine whose sizes must all be set.
-const WITHOUT_DEFAULTS: [&str; 6] =
-    ["alluvium-leveled", "alluvium-tiered", "alluvium-skip", "alluvium-striped", "splinterdb", "lmdb-durable"];
+const WITHOUT_DEFAULTS: [&str; 7] = [
+    "alluvium-leveled",
+    "alluvium-tiered",
+    "alluvium-skip",
+    "alluvium-skip-files",
+    "alluvium-striped",
+    "splinterdb",
+    "lmdb-durable",
+];
 
 /// An engine of the comparison.
 pub struct Kind {
@@ -77,7 +84,7 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order of tables and plots.
-pub static KINDS: [Kind; 13] = [
+pub static KINDS: [Kind; 14] = [
     Kind {
         name: OURS,
         feature: None,
@@ -112,6 +119,16 @@ pub static KINDS: [Kind; 13] = [
         name: "alluvium-skip",
         feature: None,
         open: Some(ours::open_skip),
+        open_default: None,
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: true,
+    },
+    Kind {
+        name: "alluvium-skip-files",
+        feature: None,
+        open: Some(ours::open_skip_files),
         open_default: None,
         is_log: ours::is_log,
         syncs: true,

@@ -25,6 +25,12 @@ pub fn open_skip(setup: &Setup) -> Result<Opened> {
     open_by(&Alluvium, Some(Component::Skip), "its own", setup)
 }
 
+/// The same, with items that skip levels waiting in files.
+pub fn open_skip_files(setup: &Setup) -> Result<Opened> {
+    let levels = LevelKnobs { buffer_bytes: Some(0), ..setup.levels };
+    open_by(&Alluvium, Some(Component::Skip), "its own", &Setup { levels, ..setup.clone() })
+}
+
 /// Opens it with read-modify-writes under locks, around its gets and puts.
 pub fn open_striped(setup: &Setup) -> Result<Opened> {
     open_by(&AlluviumStriped, None, STRIPED, setup)
@@ -70,6 +76,7 @@ fn shape(component: Component, levels: LevelKnobs) -> String {
         ("bytes of the first level", levels.base_bytes),
         ("bytes of a file", levels.file_bytes),
         ("levels skipped at most", number(levels.max_skip)),
+        ("bytes of buffers", levels.buffer_bytes),
     ];
     let said = knobs.into_iter().filter_map(|(what, number)| Some(format!(", {what} {}", number?)));
     let knobs = if component == Component::Trunk { String::new() } else { said.collect() };

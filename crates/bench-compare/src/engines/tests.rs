@@ -214,7 +214,7 @@ fn names_pick_engines() {
     assert!(
         error.contains("oracle")
             && error.contains(
-                "known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-skip, alluvium-striped, rocksdb"
+                "known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-skip, alluvium-skip-files, alluvium-striped, rocksdb"
             ),
         "{error}"
     );

@@ -35,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 39] = [
+pub const ALL: [Figure; 41] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -65,6 +65,8 @@ pub const ALL: [Figure; 39] = [
     skipstore::READS,
     skipstore::SKIPPED,
     skipstore::DISTRIBUTION,
+    skipstore::BUFFERS,
+    skipstore::CHECKPOINTS,
     skipstore::SCANS,
     splinterdb::YCSB,
     splinterdb::AMPLIFICATION,

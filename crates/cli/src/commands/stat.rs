@@ -105,6 +105,13 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
         let counts = stats.skipped.map(grouped);
         rows.push(("entries by levels skipped, from 0", counts.join(", ")));
     }
+    let buffers = [
+        ("waiting in memory", stats.buffer_bytes),
+        ("files kept for it", stats.parent_bytes),
+        ("left in memory by merges", stats.buffered_bytes),
+        ("written by checkpoints of it", stats.checkpoint_bytes),
+    ];
+    rows.extend(buffers.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(label, bytes)| (label, size(bytes))));
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
         ("writes slowed for garbage", stats.garbage_slowed_writes, stats.garbage_slowed_ns),
@@ -250,6 +257,11 @@ fn statistics(stats: &Stats) -> Report {
         .count("live_rewrites", "", stats.live_rewrites)
         .size("reused_bytes", "", stats.reused_bytes)
         .member("skipped", stats.skipped.to_vec().into())
+        .size("buffer_bytes", "", stats.buffer_bytes)
+        .size("parent_bytes", "", stats.parent_bytes)
+        .size("buffered_bytes", "", stats.buffered_bytes)
+        .size("transition_bytes", "", stats.transition_bytes)
+        .size("checkpoint_bytes", "", stats.checkpoint_bytes)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
         .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)

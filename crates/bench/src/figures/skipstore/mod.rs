@@ -10,6 +10,8 @@
 //! `alluvium` has a trunk. All times include those until background work is done, as long as nothing else is said.
 
 mod amplification;
+mod buffers;
+mod checkpoints;
 mod distribution;
 mod engines;
 mod levels;
@@ -22,6 +24,8 @@ mod sums;
 mod updates;
 
 pub use amplification::AMPLIFICATION;
+pub use buffers::BUFFERS;
+pub use checkpoints::CHECKPOINTS;
 pub use distribution::DISTRIBUTION;
 pub use memtables::MEMTABLES;
 pub use purposes::PURPOSES;
@@ -54,6 +58,9 @@ const MEMTABLE_PART: u64 = 12;
 const FILE_BYTES: u64 = 2 << 20;
 const BASE_BYTES: u64 = 10 << 20;
 const SIZE_RATIO: u32 = 10;
+/// One part in so many of the data is memory in which items wait that skip levels, as in the paper: 256 MB for 10 GB of keys.
+/// It is a part of the memory that all engines have.
+const BUFFER_PART: u64 = 40;
 /// Every engine works as designed with this: Memtables, filters, buffers of merges, some cache.
 const MEMORY_MIN: u64 = 96 << 20;
 /// The paper says "Zipf" and YCSB, whose zipfian this is.
@@ -110,6 +117,11 @@ impl Bench<'_> {
         self.stage.memory.unwrap_or((self.bytes() / self.data.memory_part).max(MEMORY_MIN))
     }
 
+    /// The memory in which items wait that skip levels.
+    fn buffers(&self) -> u64 {
+        self.bytes() / BUFFER_PART
+    }
+
     /// The geometry's, unless the memory is too small for it.
     fn memtable(&self) -> u64 {
         MEMTABLE_BYTES.min(self.memory() / MEMTABLE_PART)
@@ -133,6 +145,7 @@ impl Bench<'_> {
             size_ratio: Some(SIZE_RATIO),
             base_bytes: Some(BASE_BYTES),
             file_bytes: Some(FILE_BYTES),
+            buffer_bytes: Some(self.buffers()),
             ..LevelKnobs::default()
         };
         let engine = EngineOptions {
