@@ -27,7 +27,7 @@ tombstone-dropped-early      | lib   | disk::levels::tests::model::many_keys    
 newest-runs-first            | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
 version-constraint           | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
 version-constraint           | suite | api::model::random_operations_on_levels                             | shows another\|order of versions
-tombstone-over-buffer        | lib   | disk::levels::tests::model::many_keys                                  | keys, not\|left:\|order of versions
+tombstone-over-buffer        | lib   | disk::levels::tests::case_study::a_delete_stays_while_what_it_hides_waits_in_memory | a deleted key is back
 lost-parent                  | lib   | disk::levels::tests::model::many_keys                                  | which is no file\|branch .* is in no node
 lost-parent                  | suite | crash::simulated::small::every_short_run_on_levels_survives_deaths        | which is no file\|is in no node\|is no file
 replay-by-range              | lib   | disk::levels::tests::model::many_keys                                  | does not exist

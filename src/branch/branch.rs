@@ -5,7 +5,7 @@
 
 use super::buffered::Buffered;
 use super::context::{BranchContext, file_name};
-use crate::cache::{CountedMetadata, PageTable};
+use crate::cache::{CountedBuffer, CountedMetadata, PageTable};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{PAGE_BYTES, PageOwner};
@@ -31,7 +31,7 @@ pub struct Branch {
     /// If the file is in memory only.
     buffered: Option<Buffered>,
     obsolete: AtomicBool,
-    _counted: CountedMetadata,
+    _counted: (CountedMetadata, Option<CountedBuffer>),
 }
 
 /// Bytes that other components have for each branch, about: slots of trunk nodes, the manifest's maps and images, an entry
@@ -57,8 +57,9 @@ impl Branch {
         // The manifest has the record, too.
         let record = size_of::<BranchMeta>() + meta.key_min.len() + meta.key_max.len() + 8 * meta.value_files.len();
         let bytes = size_of::<Self>() + size_of::<PageTable>() + 2 * record + path.as_os_str().len() + ELSEWHERE_BYTES;
-        let in_buffer = buffered.as_ref().map_or(0, |buffered| buffered.bytes(&meta));
-        let _counted = context.cache.memory().count_metadata(bytes.saturating_add(in_buffer));
+        let memory = context.cache.memory();
+        let in_buffer = buffered.as_ref().map(|buffered| memory.count_buffer(buffered.bytes(&meta)));
+        let _counted = (memory.count_metadata(bytes), in_buffer);
         let context = Arc::clone(context);
         Arc::new(Self { context, meta, path, table, heads, footer, range_tombstones, buffered, obsolete, _counted })
     }

@@ -80,6 +80,9 @@ pub struct CacheMemory {
     item_bytes: Arc<CachePadded<AtomicUsize>>,
     /// Bytes that open files have in memory besides their pages.
     metadata_bytes: AtomicUsize,
+    /// Bytes of buffered branches, and those that are kept free for them.
+    buffer_bytes: AtomicUsize,
+    reserved_bytes: AtomicUsize,
     retired: Arc<AtomicUsize>,
     members: Mutex<Vec<Member>>,
 }
@@ -109,6 +112,8 @@ impl CacheMemory {
             bytes_used: CachePadded::default(),
             item_bytes: Arc::default(),
             metadata_bytes: AtomicUsize::default(),
+            buffer_bytes: AtomicUsize::default(),
+            reserved_bytes: AtomicUsize::default(),
             retired: Arc::default(),
             members: Mutex::default(),
         })
@@ -165,10 +170,23 @@ impl CacheMemory {
         CountedMetadata { memory: Arc::clone(self), bytes }
     }
 
-    /// The bytes that `count_metadata` counts now.
+    /// Counts the memory of a buffered branch, as long as the result lives.
+    pub fn count_buffer(self: &Arc<Self>, bytes: usize) -> CountedBuffer {
+        self.buffer_bytes.fetch_add(bytes, Ordering::Relaxed);
+        CountedBuffer { memory: Arc::clone(self), bytes }
+    }
+
+    /// Keeps memory free for buffered branches, as long as the result lives: buffers fill faster than pages leave.
+    pub fn reserve_buffers(self: &Arc<Self>, bytes: usize) -> ReservedBuffers {
+        self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.evict_excess(0);
+        ReservedBuffers { memory: Arc::clone(self), bytes }
+    }
+
+    /// The bytes of buffered branches.
     #[cfg(test)]
-    pub fn metadata_bytes(&self) -> usize {
-        self.metadata_bytes.load(Ordering::Relaxed)
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes.load(Ordering::Relaxed)
     }
 
     /// The bytes that a shard may use.
@@ -179,7 +197,8 @@ impl CacheMemory {
     /// The bytes of everything but pages.
     fn other_bytes(&self) -> usize {
         let metadata = self.metadata_bytes.load(Ordering::Relaxed);
-        self.table_bytes.load(Ordering::Relaxed) + self.item_bytes.load(Ordering::Relaxed) + metadata
+        let buffers = self.buffer_bytes.load(Ordering::Relaxed).max(self.reserved_bytes.load(Ordering::Relaxed));
+        self.table_bytes.load(Ordering::Relaxed) + self.item_bytes.load(Ordering::Relaxed) + metadata + buffers
     }
 
     /// The bytes that may be used.
@@ -203,7 +222,11 @@ impl CacheMemory {
         if bytes > before {
             return;
         }
-        let mut freed = items_before.saturating_sub(self.item_bytes.load(Ordering::Relaxed));
+        self.evict_excess(items_before.saturating_sub(self.item_bytes.load(Ordering::Relaxed)));
+    }
+
+    /// Evicts pages until they keep to the budget. Their memory, and so many bytes more, returns to the system.
+    fn evict_excess(&self, mut freed: usize) {
         let mut victims = Vec::new();
         for shard in &self.shards {
             let is_over = |shard: &Shard| shard.bytes > self.shard_bytes();
@@ -354,6 +377,32 @@ pub struct CountedMetadata {
 impl Drop for CountedMetadata {
     fn drop(&mut self) {
         self.memory.metadata_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The counted memory of a buffered branch.
+#[derive(Debug)]
+pub struct CountedBuffer {
+    memory: Arc<CacheMemory>,
+    bytes: usize,
+}
+
+impl Drop for CountedBuffer {
+    fn drop(&mut self) {
+        self.memory.buffer_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory that is kept free for buffered branches.
+#[derive(Debug)]
+pub struct ReservedBuffers {
+    memory: Arc<CacheMemory>,
+    bytes: usize,
+}
+
+impl Drop for ReservedBuffers {
+    fn drop(&mut self) {
+        self.memory.reserved_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

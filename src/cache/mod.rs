@@ -9,7 +9,7 @@ pub mod page;
 pub mod page_cache;
 mod page_table;
 
-pub use cache_memory::{CacheMemory, CountedMetadata};
+pub use cache_memory::{CacheMemory, CountedBuffer, CountedMetadata, ReservedBuffers};
 pub use file_table::FileTable;
 pub use item_cache::ItemCache;
 pub use item_shard::Item;

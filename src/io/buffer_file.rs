@@ -1,31 +1,43 @@
-//! A file that is in memory only and has no name in any directory. Any thread.
+//! A file that is in memory only and has no name in any directory. Any thread. It is written from its start to its end.
+//!
+//! Its memory is mapped, not of the global allocator, which would keep what many such files of many sizes have freed.
 
-use super::StorageFile;
+use super::{AlignedBuffer, StorageFile};
+use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::RwLock;
 use crate::util::{Error, Result};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// See the module. It is gone with its last reference.
 #[derive(Debug)]
 pub struct BufferFile {
     path: PathBuf,
-    bytes: RwLock<Vec<u8>>,
+    pieces: RwLock<Vec<Piece>>,
+}
+
+/// What was written at once.
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    length: usize,
+    buffer: AlignedBuffer,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start + self.length as u64
+    }
 }
 
 impl BufferFile {
     /// An empty file. `path` is for messages.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, bytes: RwLock::default() }
+        Self { path, pieces: RwLock::default() }
     }
 
-    /// Gives back the memory that it reserved and does not need.
-    pub fn shrink(&self) {
-        self.bytes.write().shrink_to_fit();
-    }
-
-    fn ends_early(&self, operation: &'static str) -> Error {
-        Error::io(operation, &self.path, ErrorKind::UnexpectedEof.into())
+    fn error(&self, operation: &'static str, kind: ErrorKind) -> Error {
+        Error::io(operation, &self.path, io::Error::from(kind))
     }
 }
 
@@ -35,31 +47,42 @@ impl StorageFile for BufferFile {
     }
 
     fn length(&self) -> Result<u64> {
-        Ok(self.bytes.read().len() as u64)
+        Ok(self.pieces.read().last().map_or(0, Piece::end))
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let bytes = self.bytes.read();
-        let found = usize::try_from(offset).ok().and_then(|from| bytes.get(from..)?.get(..buffer.len()));
-        buffer.copy_from_slice(found.ok_or_else(|| self.ends_early("read"))?);
-        Ok(())
-    }
-
-    fn write_all_at(&self, written: &[u8], offset: u64) -> Result<()> {
-        let mut bytes = self.bytes.write();
-        let from = usize::try_from(offset).map_err(|_| self.ends_early("write"))?;
-        let end = from.checked_add(written.len()).ok_or_else(|| self.ends_early("write"))?;
-        if bytes.len() < end {
-            bytes.resize(end, 0);
+        let pieces = self.pieces.read();
+        let first = pieces.partition_point(|piece| piece.end() <= offset);
+        let (mut filled, mut at) = (0, offset);
+        for piece in &pieces[first..] {
+            if filled == buffer.len() {
+                break;
+            }
+            let from = (at - piece.start) as usize;
+            let count = (piece.length - from).min(buffer.len() - filled);
+            buffer[filled..filled + count].copy_from_slice(&piece.buffer[from..from + count]);
+            (filled, at) = (filled + count, at + count as u64);
         }
-        bytes[from..end].copy_from_slice(written);
+        if filled < buffer.len() { Err(self.error("read", ErrorKind::UnexpectedEof)) } else { Ok(()) }
+    }
+
+    /// At the end of the file only.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut pieces = self.pieces.write();
+        if offset != pieces.last().map_or(0, Piece::end) {
+            return Err(self.error("write", ErrorKind::InvalidInput));
+        }
+        if !bytes.is_empty() {
+            let mut buffer = AlignedBuffer::new(bytes.len().next_multiple_of(IO_ALIGNMENT));
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            pieces.push(Piece { start: offset, length: bytes.len(), buffer });
+        }
         Ok(())
     }
 
-    fn set_length(&self, length: u64) -> Result<()> {
-        let length = usize::try_from(length).map_err(|_| self.ends_early("set the length"))?;
-        self.bytes.write().resize(length, 0);
-        Ok(())
+    /// It only grows, by writing.
+    fn set_length(&self, _: u64) -> Result<()> {
+        Err(self.error("set the length", ErrorKind::Unsupported))
     }
 
     fn sync(&self) -> Result<()> {
@@ -72,15 +95,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_what_was_written() {
+    fn it_reads_what_was_written_across_pieces() {
         let file = BufferFile::new("buffer".into());
-        file.write_all_at(b"silt", 2).unwrap();
-        file.write_all_at(b"t", 6).unwrap();
-        let mut found = [9; 7];
-        file.read_exact_at(&mut found, 0).unwrap();
-        assert_eq!(&found, b"\0\0siltt");
-        assert!(file.read_exact_at(&mut found, 1).unwrap_err().to_string().contains("buffer"));
-        file.set_length(3).unwrap();
-        assert_eq!(file.length().unwrap(), 3);
+        file.write_all_at(b"sil", 0).unwrap();
+        file.write_all_at(b"", 3).unwrap();
+        file.write_all_at(b"ts and sands", 3).unwrap();
+        assert_eq!(file.length().unwrap(), 15);
+        for (offset, expected) in [(0, &b"silts"[..]), (2, b"l"), (3, b"ts"), (10, b"sands"), (15, b"")] {
+            let mut found = vec![9; expected.len()];
+            file.read_exact_at(&mut found, offset).unwrap();
+            assert_eq!(found, expected);
+        }
+        assert!(file.read_exact_at(&mut [0; 6], 10).unwrap_err().to_string().contains("buffer"));
+        assert!(file.write_all_at(b"x", 14).is_err() && file.write_all_at(b"x", 16).is_err());
+        assert!(file.set_length(3).is_err());
     }
 }

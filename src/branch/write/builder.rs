@@ -251,7 +251,6 @@ impl BranchBuilder {
     pub fn finish_buffered(mut self) -> Result<(BranchMeta, Arc<BufferFile>)> {
         let meta = self.end()?;
         let Some(file) = self.buffer.take() else { unreachable!("`buffered` has made the builder") };
-        file.shrink();
         Ok((meta, file))
     }
 

@@ -15,6 +15,7 @@ use super::plan::{free_space, policy, requested};
 use super::state::open;
 use super::state::version::LevelsVersion;
 use crate::branch::{Branch, BranchContext};
+use crate::cache::ReservedBuffers;
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::garbage;
@@ -40,6 +41,7 @@ pub struct Levels {
     claims: Arc<Claims<Claim>>,
     history: History,
     counters: Counters,
+    _reserved: ReservedBuffers,
 }
 
 impl Levels {
@@ -67,6 +69,7 @@ impl Levels {
         tuning: LevelsTuning,
         state: &ManifestState,
     ) -> Result<(Self, Arc<LevelsVersion>)> {
+        let _reserved = context.cache.memory().reserve_buffers(tuning.buffer_bytes as usize);
         let tuning = Arc::new(tuning);
         let version = open::version(&context, Arc::clone(&tuning), state)?;
         let levels = Self {
@@ -76,6 +79,7 @@ impl Levels {
             claims: Arc::default(),
             history: History::default(),
             counters: Counters::default(),
+            _reserved,
         };
         Ok((levels, version))
     }

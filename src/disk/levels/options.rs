@@ -36,6 +36,8 @@ const AUTOMATIC: u64 = u64::MAX;
 const BUFFER_PART: u64 = 8;
 /// A chosen size is at most this part.
 const BUFFER_PART_MOST: u64 = 2;
+/// So many parts of a hundred of the buffers may be full: merges need the rest, for what they make of what is in them.
+const USABLE_PERCENT: u64 = 75;
 /// The files that are kept only for what is in the buffers may have so many times the bytes of the buffers.
 const PARENTS_PART: u64 = 2;
 /// Parts in memory end at the bounds of files of their level from this size on. They need not be large, as no file is made
@@ -90,9 +92,9 @@ pub struct LevelsOptions {
     /// From 1 to 1000.
     pub skip_runs: u32,
     /// With `max_skip`: the memory in which such keys wait (SkipStore §4.2), a part of `Options::memory_budget`, of which
-    /// it is at most a half. Then they are written once, when they are merged, and are there to be read. What the files
-    /// have from which they came is kept until then, or until it is too much (`PARENTS_PART`). 0: they wait in files.
-    /// `None`: an eighth of the budget.
+    /// it is at most a half. There they cost no write until they are merged. The files from which they came are kept for
+    /// them meanwhile, up to twice as many bytes (`Stats::parent_bytes`), and read by the next opening. What does not fit
+    /// waits in files. 0: all of it does. `None`: an eighth of the budget.
     pub buffer_bytes: Option<u64>,
 }
 
@@ -253,6 +255,16 @@ impl LevelsTuning {
             chosen => chosen.min(memory / BUFFER_PART_MOST),
         };
         Self { shape, memtable_bytes, merge_operator, buffer_bytes }
+    }
+
+    /// The bytes that merges may leave in memory.
+    pub fn usable_buffer_bytes(&self) -> u64 {
+        self.buffer_bytes / 100 * USABLE_PERCENT
+    }
+
+    /// The bytes that a merge of what is in memory may have if its result is to stay there.
+    pub fn joined_buffer_bytes(&self) -> u64 {
+        self.buffer_bytes / 100 * (100 - USABLE_PERCENT)
     }
 
     /// The bytes that files may have which are kept only for what is in the buffers.

@@ -89,7 +89,12 @@ pub struct OutputWriter<'a> {
     parts: NewParts,
     /// Bytes of finished part files.
     finished_bytes: u64,
-    /// If parts are to stay in memory: the origins of the entries of the open part.
+    /// The bytes of parts that may stay in memory, and of those that do.
+    space: u64,
+    buffered_bytes: u64,
+    /// Such a part ends at a cut once it has this size.
+    buffered_min: u64,
+    /// If the open part is to stay in memory: the origins of its entries.
     origins: Option<Origins>,
 }
 
@@ -110,14 +115,17 @@ impl<'a> OutputWriter<'a> {
             tombstones: RangeTombstones::default(),
             parts: NewParts::default(),
             finished_bytes: 0,
+            space: 0,
+            buffered_bytes: 0,
+            buffered_min: 0,
             origins: None,
         }
     }
 
-    /// Parts stay in memory, if all their entries have an origin, from which they can be made again.
-    pub fn buffered(mut self) -> Self {
-        self.origins = Some(Origins::default());
-        self
+    /// Parts stay in memory until they have so many bytes in all, except those of which an entry has no origin, from which
+    /// it could be made again. They end at a cut once they have `bytes_min`.
+    pub fn buffered(self, space: u64, bytes_min: u64) -> Self {
+        Self { space, buffered_min: bytes_min, ..self }
     }
 
     /// Also ends a part file where close keys end, once the file has `bytes`.
@@ -197,7 +205,10 @@ impl<'a> OutputWriter<'a> {
         }
         let builder = match &mut self.builder {
             Some(builder) => builder,
-            empty => empty.insert(new_part(self.context, self.filter_bits, self.origins.is_some())?),
+            empty => {
+                self.origins = (self.buffered_bytes < self.space).then(Origins::default);
+                empty.insert(new_part(self.context, self.filter_bits, self.origins.is_some())?)
+            }
         };
         builder.add(entry)?;
         if let (Some(origins), Some(origin)) = (&mut self.origins, origin) {
@@ -221,7 +232,8 @@ impl<'a> OutputWriter<'a> {
             self.cuts = rest;
         }
         let builder = self.builder.as_ref()?;
-        if crossed.is_some() && builder.bytes() >= self.bytes_min {
+        let least = if self.origins.is_some() { self.buffered_min } else { self.bytes_min };
+        if crossed.is_some() && builder.bytes() >= least {
             return crossed.cloned();
         }
         self.last_key.as_ref().filter(|last| ***last != *key).map(|_| key.into())
@@ -237,16 +249,17 @@ impl<'a> OutputWriter<'a> {
         };
         // Range tombstones without an entry get a part file as well.
         if self.builder.is_none() && !tombstones.is_empty() {
-            self.builder = Some(new_part(self.context, self.filter_bits, self.origins.is_some())?);
+            self.builder = Some(new_part(self.context, self.filter_bits, false)?);
         }
         if let Some(mut builder) = self.builder.take() {
             builder.set_range_tombstones(tombstones);
-            let part = match &mut self.origins {
+            let part = match self.origins.take() {
                 None => Branch::new(self.context, builder.finish()?),
-                Some(origins) => end_buffered(self.context, builder, std::mem::take(origins))?,
+                Some(origins) => end_buffered(self.context, builder, origins)?,
             };
-            if part.in_buffer().is_none() {
-                self.finished_bytes += part.meta().bytes;
+            match part.in_buffer() {
+                None => self.finished_bytes += part.meta().bytes,
+                Some(_) => self.buffered_bytes += part.meta().bytes,
             }
             self.parts.0.push(part);
         }

@@ -3,7 +3,7 @@
 use crate::support::{Random, expect_sound, tiny, tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, DiskComponent, Error, LevelFilters, LevelsOptions, Options, ReadOnlyDb};
+use alluvium::{CompactOptions, Db, DiskComponent, Error, Goal, LevelFilters, LevelsOptions, Options, ReadOnlyDb};
 use std::sync::Arc;
 
 fn with(disk_component: Option<DiskComponent>) -> Options {
@@ -147,4 +147,63 @@ fn finer_filters_save_reads_of_absent_keys() {
     ];
     println!("{pages:?} pages for 4,000 gets of absent keys");
     assert!(pages.array_windows().all(|[coarser, finer]| finer * 100 < coarser * 95), "{pages:?}");
+}
+
+/// What waits in memory is there for every reader, in this process and in others, survives its death, and is in files once
+/// `Goal::Recovery` has asked for that.
+#[test]
+fn keys_that_wait_in_memory_are_read_pinned_found_by_other_openers_and_written_on_request() {
+    let disk = SimulatedStorage::new(5);
+    let open =
+        |disk: &SimulatedStorage| DeterministicDb::open(Arc::new(disk.clone()), with(Some(tiny_skip()))).unwrap();
+    let db = open(&disk);
+    let (mut random, mut model) = (Random(5), std::collections::BTreeMap::new());
+    let fill = |db: &DeterministicDb, random: &mut Random, model: &mut std::collections::BTreeMap<_, _>| {
+        for round in 0.. {
+            assert!(round < 400, "nothing waits in memory: {}", db.stats());
+            for _ in 0..20 {
+                let (key, value) = (format!("key{:07}", random.below(1 << 22)), random.bytes(80));
+                db.put(&key, &value).unwrap();
+                model.insert(key.into_bytes(), value);
+            }
+            db.flush().unwrap();
+            while db.step() {}
+            if db.stats().buffer_bytes > 0 {
+                break;
+            }
+        }
+    };
+    fill(&db, &mut random, &mut model);
+    let stats = db.stats();
+    assert!(stats.parent_bytes > 0 && stats.transition_bytes > 0 && stats.buffered_bytes > 0, "{stats}");
+    assert!(stats.to_string().contains("buffers"), "{stats}");
+    let is_equal = |found: Vec<(Vec<u8>, Vec<u8>)>, model: &std::collections::BTreeMap<Vec<u8>, Vec<u8>>| {
+        assert!(found.iter().map(|(key, value)| (key, value)).eq(model), "{} pairs", found.len());
+    };
+    // A process that dies now, and another one that only reads, beside it.
+    let copy = disk.clone_disk();
+    let reader = ReadOnlyDb::open_with(Arc::new(disk.clone()), with(None)).unwrap();
+    assert_eq!(reader.stats().buffer_bytes, stats.buffer_bytes);
+    let after_death = open(&copy);
+    assert_eq!(after_death.stats().buffer_bytes, stats.buffer_bytes);
+    let pinned: Vec<_> = model.keys().map(|key| db.get_pinned(key).unwrap().unwrap()).collect();
+    let snapshot = db.snapshot().unwrap();
+    let old = model.clone();
+    // While the reader has its files, and the snapshot its versions, the buffers are written, and everything changes.
+    let options = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
+    db.compact_with::<&[u8]>(.., &options, &mut |_| ()).unwrap();
+    assert_eq!((db.stats().buffer_bytes, db.stats().parent_bytes), (0, 0), "{}", db.stats());
+    for key in old.keys() {
+        db.put(key, "new").unwrap();
+    }
+    db.compact().unwrap();
+    is_equal(reader.iter().unwrap().collect::<Result<_, _>>().unwrap(), &old);
+    is_equal(after_death.iter().unwrap().collect::<Result<_, _>>().unwrap(), &old);
+    is_equal(snapshot.iter().unwrap().collect::<Result<_, _>>().unwrap(), &old);
+    assert!(pinned.iter().map(|value| value.to_vec()).eq(old.values().cloned()));
+    expect_sound(&after_death);
+    drop((reader, snapshot, pinned));
+    fill(&after_death, &mut random, &mut model);
+    after_death.close().unwrap();
+    db.close().unwrap();
 }

@@ -47,7 +47,8 @@ impl Pass<'_> {
     /// Writes the data from memory as a run of level 0. `None` if `progress` ended it.
     pub fn incorporate(&self, version: &LevelsVersion, source: FromMemory<'_>) -> Result<Option<NewParts>> {
         let cuts = if self.tuning.is_leveled() { bounds(version, version.targets().base(), 1) } else { Vec::new() };
-        let mut output = PassOutput::new(self.rules, self.writer(version, 0, &cuts));
+        let writer = self.writer(version, 0, &cuts).split_at_gaps_from(self.tuning.small_file_bytes());
+        let mut output = PassOutput::new(self.rules, writer);
         let bottom = source.is_oldest && version.levels().is_empty();
         source.entries.seek_first()?;
         if !output.copy(source.entries, source.tombstones, None, bottom)? {
@@ -75,11 +76,17 @@ impl Pass<'_> {
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
         let levels = compaction.output.level()..=compaction.deepest;
         let cuts: Vec<Vec<Key>> = levels.clone().map(|level| self.cuts(version, compaction, level)).collect();
-        let is_buffered =
-            |level| compaction.buffers && (level > compaction.output.level() || compaction.is_output_buffered());
-        let writers = levels.clone().zip(&cuts).map(|(level, cuts)| match is_buffered(level) {
-            false => self.writer(version, level, cuts),
-            true => self.buffer(version, level, cuts),
+        let writers = levels.clone().zip(&cuts).map(|(level, cuts)| {
+            let writer = self.writer(version, level, cuts);
+            let space = match compaction.buffers {
+                true if compaction.is_output_buffered() => u64::MAX,
+                true if level > compaction.output.level() => version.buffer_space(),
+                _ => 0,
+            };
+            match space {
+                0 => writer.split_at_gaps_from(self.tuning.small_file_bytes()),
+                space => writer.buffered(space, self.tuning.small_buffered_bytes()),
+            }
         });
         let writers = writers.collect();
         let writer = SkipWriter::new(*levels.start(), writers, Absence::new(version, compaction)?);
@@ -110,25 +117,11 @@ impl Pass<'_> {
 
     /// For files of a level.
     fn writer<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> OutputWriter<'b> {
+        let height =
+            if self.tuning.is_leveled() { version.targets().height(level) } else { version.height(level) as usize };
         let small = self.tuning.small_file_bytes();
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        writer.split_at_gaps_from(small).with_filter_bits(self.filter_bits(version, level))
-    }
-
-    /// For branches of a level that stay in memory.
-    fn buffer<'b>(&'b self, version: &LevelsVersion, level: usize, cuts: &'b [Key]) -> OutputWriter<'b> {
-        let small = self.tuning.small_buffered_bytes();
-        let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        writer.with_filter_bits(self.filter_bits(version, level)).buffered()
-    }
-
-    fn filter_bits(&self, version: &LevelsVersion, level: usize) -> u32 {
-        let is_leveled = self.tuning.is_leveled();
-        self.tuning.filter_bits(if is_leveled {
-            version.targets().height(level)
-        } else {
-            version.height(level) as usize
-        })
+        writer.with_filter_bits(self.tuning.filter_bits(height))
     }
 }
 

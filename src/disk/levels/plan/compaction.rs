@@ -86,11 +86,13 @@ impl Compaction {
             Output::NewRun { level } | Output::Into { level, .. } => level,
         };
         let buffers = match output {
-            Output::Joined { .. } => version.has_buffer_space(0),
-            // Runs of keys that skipped levels join: all of it would be in memory.
+            Output::Joined { .. } => version.buffer_space() > 0,
+            // Runs of keys that skipped levels join: all of it would be in memory, beside its inputs for a moment.
             Output::Into { level, run } if level > 0 && !version.is_own(level, run) => {
                 let files = inputs.iter().flat_map(|input| &input.parts).filter(|part| part.in_buffer().is_none());
-                version.has_buffer_space(files.map(|part| part.meta().bytes).sum())
+                let of_files: u64 = files.map(|part| part.meta().bytes).sum();
+                let all: u64 = inputs.iter().map(Input::bytes).sum();
+                of_files < version.buffer_space() && all <= version.tuning().joined_buffer_bytes()
             }
             Output::NewRun { .. } | Output::Into { .. } => false,
         };

@@ -1,9 +1,9 @@
 //! The order of ordinary work. Pure functions of versions; any thread.
 //!
-//! Checkpoints that are due go first (`checkpoint.rs`). Then come full levels, the fullest of all before the others (`score.rs`), then keys that skipped levels and are enough to
-//! be merged (`skipped.rs`). If there are none, files that are mostly
-//! tombstones go to where they meet what they hide, and files that are mostly garbage are rewritten where nothing older is
-//! left, once no snapshot needs the garbage.
+//! Checkpoints that are due go first (`checkpoint.rs`). Then come full levels, the fullest of all before the others
+//! (`score.rs`), then keys that skipped levels and are enough to be merged (`skipped.rs`). If there are none, files that
+//! are mostly tombstones go to where they meet what they hide, and files that are mostly garbage are rewritten where
+//! nothing older is left, once no snapshot needs the garbage.
 
 use super::candidates;
 use super::checkpoint;

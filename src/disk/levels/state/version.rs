@@ -117,9 +117,9 @@ impl LevelsVersion {
         self.levels.get(level).and_then(|level| level.runs.last()).is_none_or(|own| own.id == run)
     }
 
-    /// Whether merges may leave so many more bytes in memory.
-    pub fn has_buffer_space(&self, bytes: u64) -> bool {
-        self.buffered_bytes.saturating_add(bytes) < self.tuning.buffer_bytes
+    /// How many more bytes merges may leave in memory.
+    pub fn buffer_space(&self) -> u64 {
+        self.tuning.usable_buffer_bytes().saturating_sub(self.buffered_bytes)
     }
 
     /// Level 0 first. The last one is the deepest that has data.
