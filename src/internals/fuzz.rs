@@ -12,6 +12,7 @@ use crate::format::branch_properties;
 use crate::format::log_record::{BatchEncoder, HEADER_BYTES, Operation, Operations, RecordHeader, Salt, batch_length};
 use crate::format::log_segment::{self, Mark, SECTOR_BYTES, SegmentHeader, decode_poison, encode_poison};
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, Identity, ManifestEdit, NodeId, NodeImage};
+use crate::format::manifest_edit::{BufferedMeta, ItemRun, LevelsShape, ParentItems, RunChange, RunId};
 use crate::format::manifest_header;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::{ChildLocation, SortedPage, SortedPageBuilder, tag, tag_number};
@@ -385,12 +386,62 @@ fn manifest_edits() -> Vec<Vec<u8>> {
         edit.encode(&mut out);
         out
     };
-    let mut both = Vec::new();
-    for edit in [&first, &second].map(encoded) {
-        both.extend_from_slice(&(edit.len() as u16).to_le_bytes());
-        both.extend(edit);
-    }
-    vec![encoded(&first), encoded(&second), both]
+    let sequence = |edits: &[&ManifestEdit]| {
+        let mut all = Vec::new();
+        for edit in edits.iter().map(|edit| encoded(edit)) {
+            all.extend_from_slice(&(edit.len() as u16).to_le_bytes());
+            all.extend(edit);
+        }
+        all
+    };
+    let [levels, merge] = edits_of_levels();
+    vec![
+        encoded(&first),
+        encoded(&second),
+        sequence(&[&first, &second]),
+        encoded(&levels),
+        encoded(&merge),
+        sequence(&[&levels, &merge]),
+    ]
+}
+
+/// A branch in memory of two entries of a file; and the merge that consumes it.
+fn edits_of_levels() -> [ManifestEdit; 2] {
+    let shape = LevelsShape {
+        size_ratio: 10,
+        runs_per_level: 1,
+        level0_runs: 4,
+        merge_percent: 100,
+        file_bytes: 1 << 20,
+        base_bytes: 4 << 20,
+        filter_bits: 9,
+        filter_bits_above: 3,
+        max_skip: 2,
+        skip_runs: 6,
+        buffer_bytes: u64::MAX,
+    };
+    let of = |file: u64| BranchMeta { file: FileNumber(file), entries: 2, distinct_keys: 2, ..BranchMeta::default() };
+    let parents = vec![ParentItems { parent: FILE, runs: vec![ItemRun { skipped: 3, count: 2 }] }];
+    let run = |dropped: &[u64], added: &[u64]| {
+        let files = |numbers: &[u64]| numbers.iter().copied().map(FileNumber).collect();
+        vec![RunChange { id: RunId(1), level: 6, dropped: files(dropped), added: files(added) }]
+    };
+    let levels = ManifestEdit {
+        levels: Some(shape),
+        branches_added: vec![meta()],
+        buffered_added: vec![BufferedMeta { meta: of(13), parents }],
+        runs: run(&[], &[13]),
+        next_run: Some(RunId(2)),
+        ..ManifestEdit::default()
+    };
+    let merge = ManifestEdit {
+        branches_added: vec![of(14)],
+        branches_dropped: vec![FILE],
+        buffered_dropped: vec![FileNumber(13)],
+        runs: run(&[13], &[14]),
+        ..ManifestEdit::default()
+    };
+    [levels, merge]
 }
 
 fn meta() -> BranchMeta {
@@ -503,4 +554,19 @@ fn stats_files() -> Vec<Vec<u8>> {
         failure: Some("the disk died".into()),
     };
     [image, StatsImage::default()].map(|image| image.encode()[32..].to_vec()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edits_of_levels_fit_a_new_store() {
+        let mut state = ManifestState::default();
+        for (edit, buffered) in edits_of_levels().iter().zip([1, 0]) {
+            state.apply(edit).unwrap();
+            state.check().unwrap();
+            assert_eq!(state.buffered.len(), buffered);
+        }
+    }
 }

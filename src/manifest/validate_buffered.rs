@@ -1,5 +1,5 @@
 //! Checks of the buffered branches of an edit and of a state. Pure. The cost is that of the edit, plus one pass over all
-//! buffered branches if a file is dropped.
+//! buffered branches if a file is dropped or joins a run, and over all runs if a buffered branch is added.
 
 use super::ManifestState;
 use super::validate::{Checked, check_branch, require};
@@ -26,6 +26,7 @@ impl ManifestState {
             require!(is_new, "branch {number} already exists");
             check_items(buffered, file)?;
         }
+        self.no_run_has_parents(edit)?;
         let mut gone = BTreeSet::new();
         for number in &edit.buffered_dropped {
             let known = self.buffered.contains_key(number) && gone.insert(*number);
@@ -45,8 +46,27 @@ impl ManifestState {
         Ok(())
     }
 
-    /// Checks the buffered branches of the whole state. Each is in a run (of `branches`, what nodes and runs refer to). Adds
-    /// the files on which they depend to `branches`.
+    /// Checks that the files on which buffered branches depend are in no run. *Otherwise:* reads find their entries twice,
+    /// dead ones included. Only new branches and what runs gain can break it.
+    fn no_run_has_parents(&self, edit: &ManifestEdit) -> Checked {
+        let parents = |buffered: &BufferedMeta| buffered.parents.iter().map(|items| items.parent).collect::<Vec<_>>();
+        let new: BTreeSet<FileNumber> = edit.buffered_added.iter().flat_map(parents).collect();
+        let gained: BTreeSet<FileNumber> = edit.runs.iter().flat_map(|change| change.added.iter().copied()).collect();
+        let lost: BTreeSet<FileNumber> = edit.runs.iter().flat_map(|change| change.dropped.iter().copied()).collect();
+        let mut found = gained.intersection(&new).next().copied();
+        if !new.is_empty() {
+            let kept = self.runs.values().flat_map(|run| &run.branches).filter(|file| !lost.contains(file));
+            found = found.or(kept.copied().find(|file| new.contains(file)));
+        }
+        if !gained.is_empty() {
+            let kept = self.buffered.iter().filter(|(number, _)| !edit.buffered_dropped.contains(number));
+            found = found.or(kept.flat_map(|(_, buffered)| parents(buffered)).find(|file| gained.contains(file)));
+        }
+        found.map_or(Ok(()), |file| Err(format!("branch {file} is in a run, and a buffered branch has entries of it")))
+    }
+
+    /// Checks the buffered branches of the whole state. Each is in a run (of `branches`, what nodes and runs refer to), and
+    /// the files on which they depend are in none. Adds these to `branches`.
     pub(super) fn check_buffered(&self, branches: &mut BTreeSet<FileNumber>) -> Checked {
         for (number, buffered) in &self.buffered {
             require!(*number == buffered.meta.file, "the buffered branch {number} is listed under another number");
@@ -55,7 +75,9 @@ impl ManifestState {
             require!(*number < self.next_file, "branch {number} is not below the next file number {}", self.next_file);
             check_items(buffered, |file| self.branches.get(file))?;
         }
-        branches.extend(self.parents());
+        for parent in self.parents() {
+            require!(branches.insert(parent), "branch {parent} is in a run, and a buffered branch has entries of it");
+        }
         Ok(())
     }
 }
@@ -82,6 +104,7 @@ fn check_items<'a>(buffered: &BufferedMeta, file: impl Fn(&FileNumber) -> Option
         count = count.saturating_add(items.count());
     }
     let entries = buffered.meta.entries;
+    require!(entries > 0, "the buffered branch {number} has no entries");
     require!(count == entries, "the buffered branch {number} has {count} of its {entries} entries");
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 mod buffers;
 mod case_study;
+mod crafted;
 mod goldens;
+mod hazards;
 mod jobs;
 mod model;
 mod rig;
+mod waiting;
 
 use super::state::version::LevelsVersion;
 use crate::util::sync::Arc;

@@ -320,12 +320,11 @@ fn end_buffered(context: &Arc<BranchContext>, builder: BranchBuilder, origins: O
     if origins.count() as u64 == meta.entries && meta.range_tombstones == 0 {
         return Ok(Branch::buffered(context, meta, Buffered::new(file, origins)));
     }
-    let number = meta.file;
-    let branch = Branch::new(context, meta);
-    if let Err(error) = write_out(context, branch.meta(), &file) {
+    if let Err(error) = write_out(context, &meta, &file) {
+        context.cache.remove_file(meta.file);
         // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
-        let _ = context.storage.remove(&file_name(number));
+        let _ = context.storage.remove(&file_name(meta.file));
         return Err(error);
     }
-    Ok(branch)
+    Ok(Branch::new(context, meta))
 }

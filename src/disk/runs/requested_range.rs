@@ -17,7 +17,8 @@ pub struct RequestedRange {
     pub through: SequenceNumber,
     /// Whether a single run is rewritten as well, where it may hold versions that no reader needs.
     pub clean: bool,
-    /// If set, nothing is merged: branches that are in memory only and have a smaller number are written to files.
+    /// If set, nothing is merged: branches that are in memory only, of entries of files with smaller numbers, are written to
+    /// files.
     pub buffered_below: Option<FileNumber>,
 }
 

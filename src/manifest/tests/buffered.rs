@@ -103,6 +103,13 @@ fn edits_that_do_not_fit_change_nothing() {
         (other(vec![items(11, &[(0, 1)]), items(10, &[(0, 1)])], 2), "out of order"),
         (other(vec![items(10, &[(0, 1)]), items(10, &[(1, 1)])], 2), "out of order"),
         (add(BufferedMeta { meta: tombstones, parents: vec![items(10, &[(0, 1)])] }), "range tombstones"),
+        (other(vec![], 0), "has no entries"),
+        (other(vec![items(12, &[(0, 1)])], 1), "000012 is in a run"),
+        (
+            ManifestEdit { runs: vec![change(3, 6, &[], &[11])], ..other(vec![items(11, &[(0, 1)])], 1) },
+            "000011 is in a run",
+        ),
+        (ManifestEdit { runs: vec![change(3, 6, &[], &[10])], ..ManifestEdit::default() }, "000010 is in a run"),
         (ManifestEdit { branches_dropped: vec![FileNumber(10)], ..ManifestEdit::default() }, "needs it"),
         (ManifestEdit { buffered_dropped: vec![FileNumber(10)], ..ManifestEdit::default() }, "does not exist"),
         (ManifestEdit { buffered_dropped: vec![FileNumber(20)], ..ManifestEdit::default() }, "is in run 2"),
@@ -118,13 +125,14 @@ fn edits_that_do_not_fit_change_nothing() {
 #[test]
 fn the_check_finds_what_no_run_has_and_what_has_no_parent() {
     type Break = fn(&mut ManifestState);
-    let cases: [(Break, &str); 6] = [
+    let cases: [(Break, &str); 7] = [
         (|state| drop(state.runs.remove(&RunId(2))), "is in no run"),
         (|state| drop(state.branches.remove(&FileNumber(11))), "which is no file"),
         (|state| drop(state.buffered.remove(&FileNumber(20))), "does not exist"),
         (|state| state.buffered.get_mut(&FileNumber(20)).unwrap().meta.file = FileNumber(22), "another number"),
         (|state| drop(state.branches.insert(FileNumber(20), branch(20, ("a", "b"), 1))), "both a file and in memory"),
         (|state| state.buffered.get_mut(&FileNumber(20)).unwrap().parents.truncate(1), "1 of its 3 entries"),
+        (|state| state.runs.get_mut(&RunId(1)).unwrap().branches = vec![FileNumber(11)], "000011 is in a run"),
     ];
     for (at, (break_it, expected)) in cases.into_iter().enumerate() {
         let mut state = small();

@@ -6,6 +6,8 @@ use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{CompactOptions, Db, DiskComponent, Error, Goal, LevelFilters, LevelsOptions, Options, ReadOnlyDb};
 use std::sync::Arc;
 
+mod buffers;
+
 fn with(disk_component: Option<DiskComponent>) -> Options {
     Options { disk_component, ..tiny() }
 }

@@ -2,7 +2,7 @@
 //! and reopening. The budgets are so small that the trunk grows to three levels. A failure prints its seed;
 //! `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS` choose other seeds.
 
-use crate::support::{Random, setting, tiny, tiny_levels, tiny_skip};
+use crate::support::{Random, setting, tiny, tiny_levels, tiny_skip, tiny_skip_in_files};
 use alluvium::internals::open_tuned;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
@@ -20,7 +20,17 @@ struct World {
     snapshots: Vec<(Snapshot, Model)>,
     keys: u64,
     random: Random,
+    seen: Seen,
+}
+
+/// What a store had, to show that it was tested.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
     maplets: usize,
+    /// Bytes that waited in memory when it was opened, and those that came and went otherwise.
+    rebuilt_bytes: u64,
+    buffered_bytes: u64,
+    checkpoint_bytes: u64,
 }
 
 /// A limit of two probes, so that a store with maplets has many.
@@ -38,7 +48,7 @@ impl World {
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
         let options = Options { compression, maplets: random.one_in(2), disk_component, ..tiny() };
         let db = Some(open(&storage, &options));
-        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, maplets: 0 }
+        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, seen: Seen::default() }
     }
 
     fn db(&self) -> &Db {
@@ -165,17 +175,21 @@ impl World {
 
     fn reopen(&mut self) {
         self.snapshots.clear();
+        let stats = self.db().stats();
+        self.seen.buffered_bytes += stats.buffered_bytes;
+        self.seen.checkpoint_bytes += stats.checkpoint_bytes;
         if self.random.one_in(2) {
             self.db.take().unwrap().close().unwrap();
         } else {
             drop(self.db.take());
         }
         self.db = Some(open(&self.storage, &self.options));
+        self.seen.rebuilt_bytes += self.db().stats().buffer_bytes;
     }
 
     fn check_all(&mut self) {
         let names = self.storage.list().unwrap();
-        self.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
+        self.seen.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
         let check = |iter: Iter, model: &Model| {
             let mut expected = model.iter();
             for pair in iter {
@@ -206,12 +220,11 @@ fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
     }
 }
 
-/// Returns how many maplets were seen.
-fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
+fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> Seen {
     run_in(World::new(storage, seed, keys), seed, steps)
 }
 
-fn run_in(mut world: World, seed: u64, steps: u64) -> usize {
+fn run_in(mut world: World, seed: u64, steps: u64) -> Seen {
     println!("seed {seed}, {:?}", world.options.disk_component);
     for step in 0..steps {
         world.step();
@@ -228,14 +241,15 @@ fn run_in(mut world: World, seed: u64, steps: u64) -> usize {
     world.check_all();
     world.db().settle().unwrap();
     world.db().verify().unwrap();
-    world.maplets
+    world.seen
 }
 
 #[test]
 fn random_operations_on_a_simulated_disk() {
     let (first, seeds, mut maplets) = (setting("ALLUVIUM_SEED", 1), setting("ALLUVIUM_SEEDS", 12), 0);
     for seed in first..first + seeds {
-        maplets += run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000);
+        maplets +=
+            run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000).maplets;
     }
     assert!(seeds < 12 || maplets > 0, "no store had maplets");
 }
@@ -243,14 +257,25 @@ fn random_operations_on_a_simulated_disk() {
 #[test]
 fn random_operations_on_levels() {
     let first = setting("ALLUVIUM_SEED", 301);
-    for seed in first..first + setting("ALLUVIUM_SEEDS", 8) {
+    let seeds = setting("ALLUVIUM_SEEDS", 10);
+    let mut of_skip = Seen::default();
+    for seed in first..first + seeds {
         let usual =
-            [LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip()][seed as usize / 4 % 3].clone();
-        let component =
-            [tiny_levels(1), tiny_levels(3), tiny_skip(), DiskComponent::Levels(usual)][seed as usize % 4].clone();
-        let world = World::with(Arc::new(SimulatedStorage::new(seed)), seed, 20_000, Some(component));
-        run_in(world, seed, 6000);
+            [LevelsOptions::leveled(), LevelsOptions::tiered(), LevelsOptions::skip()][seed as usize / 5 % 3].clone();
+        let all = [tiny_levels(1), tiny_levels(3), tiny_skip(), tiny_skip_in_files(), DiskComponent::Levels(usual)];
+        let component = all[seed as usize % 5].clone();
+        let world = World::with(Arc::new(SimulatedStorage::new(seed)), seed, 20_000, Some(component.clone()));
+        let seen = run_in(world, seed, 6000);
+        if component == tiny_skip() {
+            of_skip.rebuilt_bytes += seen.rebuilt_bytes;
+            of_skip.buffered_bytes += seen.buffered_bytes;
+            of_skip.checkpoint_bytes += seen.checkpoint_bytes;
+        }
+        assert!(component != tiny_skip_in_files() || seen.buffered_bytes == 0, "{seen:?}");
     }
+    let Seen { rebuilt_bytes, buffered_bytes, checkpoint_bytes, .. } = of_skip;
+    let has_all = rebuilt_bytes.min(buffered_bytes).min(checkpoint_bytes) > 0;
+    assert!(seeds < 10 || has_all, "nothing was in memory, or it was never written or made again: {of_skip:?}");
 }
 
 #[test]

@@ -181,11 +181,12 @@ fn kill_repeatedly(kills: u64, on_levels: bool) {
     let shared = Shared::create(directory.path(), WRITERS * WORDS);
     let mut models: Vec<Model> = vec![Model::new(); WRITERS];
     let mut done = [0u64; WRITERS];
-    let (mut in_flight, mut total) = (0, 0);
+    let (mut in_flight, mut total, mut rebuilt) = (0, 0, 0);
     for round in 0..kills {
         let (churn, written) = (random.one_in(3), random.one_in(3));
         kill_once(directory.path(), seed, (churn, written, on_levels), Duration::from_micros(random.below(60_000)));
         let db = open(directory.path(), random.one_in(3), on_levels);
+        rebuilt += u64::from(db.stats().buffer_bytes > 0);
         for writer in 0..WRITERS {
             let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
             total += acknowledged - done[writer];
@@ -217,6 +218,7 @@ fn kill_repeatedly(kills: u64, on_levels: bool) {
             db.close().unwrap();
         }
     }
-    println!("{kills} kills, {total} operations acknowledged, {in_flight} in flight survived");
+    println!("{kills} kills, {total} operations acknowledged, {in_flight} in flight survived, {rebuilt} with buffers");
     assert!(total > 1000);
+    assert!(!on_levels || kills < 50 || rebuilt > 0, "no store had anything in memory that a kill could take");
 }

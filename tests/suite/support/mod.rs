@@ -59,6 +59,12 @@ pub fn tiny_skip() -> DiskComponent {
     DiskComponent::Levels(LevelsOptions { max_skip: 2, skip_runs: 3, ..levels })
 }
 
+/// The same with keys that wait in files and never in memory.
+pub fn tiny_skip_in_files() -> DiskComponent {
+    let DiskComponent::Levels(levels) = tiny_skip() else { unreachable!("`tiny_skip` has levels") };
+    DiskComponent::Levels(LevelsOptions { buffer_bytes: Some(0), ..levels })
+}
+
 /// A number from the environment, for longer runs; otherwise the default.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

@@ -139,8 +139,13 @@ impl<'a> Editor<'a> {
                 all.sort_by(|one, other| one.meta().key_min.cmp(&other.meta().key_min));
                 *run = LevelRun::new(id, all);
             }
-            // The newest.
-            None => self.levels[level].runs.insert(0, LevelRun::new(id, parts.to_vec())),
+            None => {
+                // In the order of ids, the newest first. (A run to which waiting runs are joined may be gone, if the rest of it
+                // was merged meanwhile.)
+                let runs = &mut self.levels[level].runs;
+                let at = runs.partition_point(|run| run.id > id);
+                runs.insert(at, LevelRun::new(id, parts.to_vec()));
+            }
         }
         self.change(id, level).added.extend(parts.iter().map(|part| part.meta().file));
     }

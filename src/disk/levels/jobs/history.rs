@@ -2,7 +2,7 @@
 //! files were written. Pickers consult it. Any thread.
 
 use crate::disk::levels::plan::compaction::Compaction;
-use crate::disk::levels::state::version::LevelsVersion;
+use crate::disk::levels::state::version::{Level, LevelsVersion};
 use crate::disk::runs::garbage::Garbage;
 use crate::disk::runs::jobs::space_backoff::{Failed, FullDiskFailures, SpaceBackoff};
 use crate::util::FileNumber;
@@ -38,9 +38,10 @@ impl History {
         self.backoff.note(compaction.level(), compaction.load().bytes);
     }
 
-    /// Removes files to which the version does not refer.
+    /// Removes branches that no run of the version has.
     pub fn forget_unreferenced(&self, version: &LevelsVersion) {
-        let files: BTreeSet<FileNumber> = version.branches().iter().map(|branch| branch.meta().file).collect();
+        let branches = version.levels().iter().flat_map(Level::branches);
+        let files: BTreeSet<FileNumber> = branches.map(|branch| branch.meta().file).collect();
         self.garbage.retain_files(&files);
     }
 }

@@ -16,7 +16,12 @@ pub fn due(version: &LevelsVersion) -> Vec<Compaction> {
     let tuning = version.tuning();
     let is_due =
         version.parents().bytes() > tuning.parent_bytes() || version.buffered_bytes() > 2 * tuning.buffer_bytes;
-    let oldest = version.parents().iter().next().filter(|_| is_due);
+    if is_due { of_oldest_parent(version) } else { Vec::new() }
+}
+
+/// What is still in memory of the file that is kept longest.
+pub fn of_oldest_parent(version: &LevelsVersion) -> Vec<Compaction> {
+    let oldest = version.parents().iter().next();
     oldest.map_or_else(Vec::new, |(parent, _)| of_parent(version, parent))
 }
 

@@ -1,6 +1,7 @@
 //! What to do on a full disk. Pure functions of versions; any thread.
 
 use super::candidates;
+use super::checkpoint;
 use super::compaction::{Compaction, Input, Output};
 use super::policy;
 use crate::branch::Branch;
@@ -23,9 +24,12 @@ const SMALL_RUNS: usize = 4;
 ///    each.
 /// 2. Files with many tombstones go one level down, or are rewritten where nothing older is left. Those with most
 ///    tombstones per entry go first, and of equal ones those that need least space.
-/// 3. The same may need more space than there is. So, while some file has many tombstones, data goes in smaller pieces:
+/// 3. What waits in memory is written to files, so that files which are kept only for it can go.
+/// 4. The second may need more space than there is. So, while some file has many tombstones, data goes in smaller pieces:
 ///    in a leveled store single files of the oldest run of level 0 go down, until the tombstones are in that run; in a
 ///    tiered store the two oldest runs of a level become one.
+///
+/// The results are files. *Otherwise:* the inputs are kept for what is in memory, and nothing is freed.
 pub fn choose(
     version: &LevelsVersion,
     may_drop: &dyn Fn(&Branch) -> bool,
@@ -33,8 +37,10 @@ pub fn choose(
 ) -> Option<Compaction> {
     let mut tombstones: Vec<_> = policy::of_tombstones(version, &has_many, may_drop).collect();
     tombstones.sort_by_key(|compaction| (std::cmp::Reverse(density(compaction)), compaction.load().bytes));
+    let checkpoints = std::iter::once_with(|| checkpoint::of_oldest_parent(version)).flatten();
     let pieces = std::iter::once_with(|| pieces(version)).flatten();
-    merge_small(version).into_iter().chain(tombstones).chain(pieces).find(|compaction| accepts(compaction))
+    let all = merge_small(version).into_iter().chain(tombstones).chain(checkpoints).chain(pieces);
+    all.map(Compaction::to_files).find(|compaction| accepts(compaction))
 }
 
 fn has_many(branch: &Branch) -> bool {
@@ -42,7 +48,7 @@ fn has_many(branch: &Branch) -> bool {
     meta.tombstones > meta.entries / ENTRIES_PER_TOMBSTONE || meta.range_tombstones > 0
 }
 
-/// See `choose`, 3.
+/// See `choose`, 4.
 fn pieces(version: &LevelsVersion) -> Vec<Compaction> {
     let levels = version.levels();
     if version.tuning().is_leveled() {

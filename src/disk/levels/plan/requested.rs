@@ -49,9 +49,14 @@ pub fn choose(
     due.into_iter().find(|compaction| accepts(compaction))
 }
 
-/// The checkpoints of what was in memory when the request was made.
+/// The checkpoints of what was in memory when the request was made, and of what came there since from files of that time.
+/// (Merges make new branches of what is in memory, so the number of a branch says nothing.)
 fn buffered(version: &LevelsVersion, requested: &RequestedRange, below: FileNumber) -> Vec<Compaction> {
-    let counts = |part: &Branch| part.meta().file < below && requested.counts(part);
+    let is_old = |part: &Branch| {
+        let origins = part.in_buffer().map(|buffered| buffered.origins().parents());
+        origins.is_some_and(|parents| parents.iter().any(|(parent, _)| *parent < below))
+    };
+    let counts = |part: &Branch| is_old(part) && requested.counts(part);
     version.runs().flat_map(|(level, run)| checkpoint::of_run(version, level, run, &counts)).collect()
 }
 

@@ -194,33 +194,3 @@ fn keys_move_between_files_and_buffers_as_in_the_paper() {
         }
     }
 }
-
-/// A delete of K7 above the buffered K7, with nothing else in that range: a merge of the delete is not at the bottom.
-#[test]
-fn a_delete_stays_while_what_it_hides_waits_in_memory() {
-    let (_, context) = testing::disk();
-    let mut state = before(&context);
-    let mut builder = BranchBuilder::buffered(&context, FileNumber(T33 + 50));
-    let key = number_key(K7);
-    let delete = EntryRef { key: &key, number: SequenceNumber(99), kind: Kind::Delete, value: &[] };
-    builder.add(delete).unwrap();
-    let (meta, built) = builder.finish_buffered().unwrap();
-    write_out(&context, &meta, &built).unwrap();
-    let edit = ManifestEdit {
-        runs: vec![run(6, 0, &[meta.file.0])],
-        branches_added: vec![meta],
-        next_run: Some(RunId(7)),
-        ..ManifestEdit::default()
-    };
-    state.apply(&edit).unwrap();
-    let (levels, version) = open(&context, &state);
-    let input = Input::whole(0, &version.levels()[0].runs[0]);
-    let merge = Compaction::new(&version, vec![input], Output::Joined { level: 3 }).unwrap();
-    let job = levels.job_of(&version, merge.to_files());
-    let outcome = levels.run(&job, &version, &Retention::default(), &AtomicBool::new(false)).unwrap();
-    let applied = levels.apply(outcome, &version);
-    let mut value = Vec::new();
-    let (hash, mut pages) = (encoded_key_hash(&key), BlockingPages::new());
-    let found = applied.version.get(&key, hash, SequenceNumber::MAX, &mut pages, &mut value).unwrap();
-    assert_eq!(found, Some((SequenceNumber(99), Kind::Delete)), "a deleted key is back");
-}

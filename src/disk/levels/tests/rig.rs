@@ -6,7 +6,8 @@ use crate::disk::levels::{Job, Levels, LevelsOptions, LevelsTuning, LevelsVersio
 use crate::disk::levels::{check_runs, check_stored, check_structure};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::testing::{self, Append, NO_BASE};
-pub use crate::disk::runs::testing::{AnyWrite, Random, number_key};
+pub use crate::disk::runs::testing::{AnyWrite, Random, key, number_key};
+use crate::format::manifest_edit::ManifestEdit;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::manifest::ManifestState;
@@ -69,14 +70,15 @@ impl Rig {
         self.apply(outcome);
     }
 
-    /// Applies an outcome, and replays its edit.
-    pub fn apply(&mut self, outcome: Outcome) {
+    /// Applies an outcome, and replays its edit, which it returns.
+    pub fn apply(&mut self, outcome: Outcome) -> ManifestEdit {
         let is_merge = outcome.is_merge();
         let applied = self.levels.apply(outcome, &self.version);
         if !applied.is_empty() {
             self.state.apply(&applied.edit).unwrap();
         }
         self.version = Arc::clone(&applied.version);
+        let edit = applied.edit.clone();
         applied.finish();
         if is_merge {
             // As the publisher of a store.
@@ -84,6 +86,7 @@ impl Rig {
         }
         self.remove_obsolete_files();
         self.check();
+        edit
     }
 
     fn remove_obsolete_files(&self) {
@@ -130,7 +133,8 @@ impl Rig {
         assert_eq!(figures.files, self.state.branches.len() as u64);
         assert_eq!(figures.file_bytes, self.state.branches.values().map(|meta| meta.bytes).sum::<u64>());
         let files = self.files();
-        assert!(self.state.branches.keys().all(|file| files.contains(file)));
+        let lost = self.state.branches.keys().find(|file| !files.contains(file));
+        assert_eq!(lost, None, "a file of the manifest is not on the disk");
     }
 
     fn files(&self) -> BTreeSet<FileNumber> {
@@ -148,6 +152,15 @@ impl Rig {
         let before = self.describe();
         (self.levels, self.version) = Levels::open(Arc::clone(&self.context), tuning(&state), &state).unwrap();
         assert_eq!(self.describe(), before);
+    }
+
+    /// Opens the levels as after a crash: what the manifest does not name is removed, whatever was in memory is gone.
+    pub fn crash(&mut self) {
+        let strays = self.files().into_iter().filter(|file| !self.state.branches.contains_key(file));
+        strays.for_each(|file| self.disk.remove(&file_name(file)).unwrap());
+        (self.levels, self.version) =
+            Levels::open(Arc::clone(&self.context), tuning(&self.state), &self.state).unwrap();
+        self.check();
     }
 
     /// The runs as text.
@@ -242,6 +255,6 @@ impl Rig {
 }
 
 /// The tuning of a state.
-fn tuning(state: &ManifestState) -> LevelsTuning {
+pub fn tuning(state: &ManifestState) -> LevelsTuning {
     LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 16 * MEMTABLE, Some(Arc::new(Append)))
 }

@@ -5,7 +5,7 @@ mod transactions;
 use super::model::{chosen, ordered, prefix};
 use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
 use super::settings::Settings;
-use crate::support::{Random, expect_sound, expect_sound_closed, tiny_levels, tiny_skip};
+use crate::support::{Random, expect_sound, expect_sound_closed, tiny_levels, tiny_skip, tiny_skip_in_files};
 use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
@@ -90,7 +90,8 @@ impl Store {
             Disk::Simulated(disk, mapped)
         };
         let settings = disk.settings(&mut random);
-        let levels = [tiny_levels(1), tiny_levels(2), tiny_levels(4), tiny_skip()][random.below(4) as usize].clone();
+        let levels = [tiny_levels(1), tiny_levels(2), tiny_levels(4), tiny_skip(), tiny_skip_in_files()];
+        let levels = levels[random.below(5) as usize].clone();
         let component = random.one_in(2).then_some(levels);
         let mut store = Self {
             seed,

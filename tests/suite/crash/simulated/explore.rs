@@ -52,6 +52,8 @@ pub struct Tally {
     pub mapped: u64,
     /// Recoveries of stores whose tree has more than one node.
     pub grown: u64,
+    /// Recoveries of stores with keys that wait in memory: they were made again.
+    pub rebuilt: u64,
     /// What the stores were doing when they died.
     pub deaths: Strikes,
 }
@@ -62,6 +64,7 @@ impl Tally {
         self.recoveries += other.recoveries;
         self.mapped += other.mapped;
         self.grown += other.grown;
+        self.rebuilt += other.rebuilt;
         self.deaths.add(other.deaths);
     }
 }
@@ -176,7 +179,9 @@ impl Explorer<'_> {
         }
         let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
             .map_err(|error| format!("the store does not open: {error}"))?;
-        self.tally.grown += u64::from(Grown::of(&db).height > 0);
+        let grown = Grown::of(&db);
+        self.tally.grown += u64::from(grown.height > 0);
+        self.tally.rebuilt += u64::from(grown.buffer_bytes > 0);
         let found = contents(&db)?;
         promise.prefix(&found, promise.acknowledged)?;
         db.verify().map_err(|error| format!("verify: {error}"))?;

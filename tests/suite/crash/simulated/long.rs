@@ -110,6 +110,7 @@ fn long_runs_on_levels_survive_sampled_deaths() {
     println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
     if worlds >= 4 {
         assert!(tally.grown > 0 && tally.deaths.in_merges > 0, "merges were never interrupted: {tally:?}");
+        assert!(tally.rebuilt > 0 && tally.deaths.in_buffering > 0, "nothing has waited in memory: {tally:?}");
     }
 }
 

@@ -32,6 +32,14 @@ const FILLED: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 3
 const TREES: [&str; 2] =
     ["put 3; put 33; delete 5; flush", "compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush"];
 
+/// After `FILLED`, each leaves levels in which keys have skipped one, with work to do: some wait in memory; some have come
+/// back to files.
+const SKIPPED: [&str; 2] = [
+    "compact; fill 2; fill 12; flush; fill 7; fill 30; flush; put 20; fill 35; flush; work",
+    "compact; fill 2; fill 12; flush; fill 7; fill 30; flush; put 20; fill 35; flush; work; work; fill 3; flush; \
+     clear 4; flush; fill 22; fill 37; flush",
+];
+
 const ON_TREES: [Step; 7] =
     [Step::Work, Step::Compact, Step::CompactRange(5), Step::Optimize(0), Step::Fill(3), Step::Clear(30), Step::Full];
 
@@ -141,20 +149,38 @@ fn every_short_run_on_a_tree_survives_deaths() {
     assert!(least > 20, "too few deaths during some kind of work on the tree: {tally:?}");
 }
 
+/// All pairs of operations after `FILLED` and the rest of the ground.
+fn explore_pairs(rest: &str, shape: Shape) -> Tally {
+    let ground = [read(FILLED), read(rest)].concat();
+    let pairs = ON_TREES.into_iter().flat_map(|first| ON_TREES.map(|second| vec![first, second]));
+    let runs: Vec<_> = pairs.map(|run| [&ground[..], &run].concat()).collect();
+    let points = setting("ALLUVIUM_CRASH_POINTS", 6);
+    let plan = Plan { points, tree: Tree::Levels(shape), spared: ground.len(), ..plan() };
+    explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan)
+}
+
 /// The same with levels that have work to do.
 #[test]
 fn every_short_run_on_levels_survives_deaths() {
     let started = Instant::now();
     let mut tally = Tally::default();
     for (rest, shape) in TREES.into_iter().cycle().zip(Shape::ALL) {
-        let ground = [read(FILLED), read(rest)].concat();
-        let pairs = ON_TREES.into_iter().flat_map(|first| ON_TREES.map(|second| vec![first, second]));
-        let runs: Vec<_> = pairs.map(|run| [&ground[..], &run].concat()).collect();
-        let points = setting("ALLUVIUM_CRASH_POINTS", 6);
-        let plan = Plan { points, tree: Tree::Levels(shape), spared: ground.len(), ..plan() };
-        tally.add(explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan));
+        tally.add(explore_pairs(rest, shape));
     }
     println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
     let least = tally.grown.min(tally.deaths.in_merges).min(tally.deaths.in_reuses);
     assert!(least > 20, "too few deaths during some kind of work on the levels: {tally:?}");
+}
+
+/// The same with keys that wait in memory, or are about to.
+#[test]
+fn every_short_run_on_levels_that_skip_survives_deaths() {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    for rest in SKIPPED {
+        tally.add(explore_pairs(rest, Shape::Skip));
+    }
+    println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
+    let least = tally.rebuilt.min(tally.deaths.least_of_buffers());
+    assert!(least > 20, "too few deaths around what waits in memory: {tally:?}");
 }

@@ -6,7 +6,7 @@ use super::step::{Changes, KEYS, Step, name};
 use crate::support::{tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{DiskComponent, Options, Snapshot, WriteBatch, WriteOptions};
+use alluvium::{DiskComponent, LevelsOptions, Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,9 +58,15 @@ impl Shape {
         match self {
             Self::Leveled => tiny_levels(1),
             Self::Tiered => tiny_levels(3),
-            Self::Skip => tiny_skip(),
+            Self::Skip => small_skip(),
         }
     }
+}
+
+/// Of sizes with which the data of a run is in three levels, so that keys skip one, and wait in memory.
+fn small_skip() -> DiskComponent {
+    let DiskComponent::Levels(levels) = tiny_skip() else { unreachable!("`tiny_skip` has levels") };
+    DiskComponent::Levels(LevelsOptions { file_bytes: Some(4096), base_level_bytes: Some(4096), ..levels })
 }
 
 /// The statistics of a tree that show which work was done.
@@ -73,6 +79,10 @@ pub struct Grown {
     reused_bytes: u64,
     /// Files whose live data was rewritten.
     live_rewrites: u64,
+    /// Bytes that wait in memory, those that merges have left there since the opening, and those that checkpoints have written.
+    pub buffer_bytes: u64,
+    buffered_bytes: u64,
+    checkpoint_bytes: u64,
 }
 
 impl Grown {
@@ -86,6 +96,9 @@ impl Grown {
             merged_bytes: stats.compacted_bytes,
             reused_bytes: stats.reused_bytes,
             live_rewrites: stats.live_rewrites,
+            buffer_bytes: stats.buffer_bytes,
+            buffered_bytes: stats.buffered_bytes,
+            checkpoint_bytes: stats.checkpoint_bytes,
         }
     }
 }
@@ -105,6 +118,12 @@ pub struct Strikes {
     pub in_reuses: u64,
     /// In operations in which live data was rewritten.
     pub in_live_rewrites: u64,
+    /// In operations with a merge that left keys in memory.
+    pub in_buffering: u64,
+    /// In operations with a merge of what waited in memory, or with a checkpoint.
+    pub in_writing_buffers: u64,
+    /// In operations with a checkpoint.
+    pub in_checkpoints: u64,
 }
 
 impl Strikes {
@@ -117,6 +136,9 @@ impl Strikes {
         note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.in_merges);
         note(before.reused_bytes < after.reused_bytes, &mut self.in_reuses);
         note(before.live_rewrites < after.live_rewrites, &mut self.in_live_rewrites);
+        note(before.buffered_bytes < after.buffered_bytes, &mut self.in_buffering);
+        note(before.buffer_bytes > after.buffer_bytes, &mut self.in_writing_buffers);
+        note(before.checkpoint_bytes < after.checkpoint_bytes, &mut self.in_checkpoints);
     }
 
     pub fn add(&mut self, other: Self) {
@@ -126,12 +148,20 @@ impl Strikes {
         self.in_merges += other.in_merges;
         self.in_reuses += other.in_reuses;
         self.in_live_rewrites += other.in_live_rewrites;
+        self.in_buffering += other.in_buffering;
+        self.in_writing_buffers += other.in_writing_buffers;
+        self.in_checkpoints += other.in_checkpoints;
     }
 
-    /// The smallest of the counts.
+    /// The smallest of the counts of a trunk.
     pub fn least(&self) -> u64 {
-        let Self { on_trees, in_splits, in_joins, in_merges, in_reuses, in_live_rewrites } = *self;
+        let Self { on_trees, in_splits, in_joins, in_merges, in_reuses, in_live_rewrites, .. } = *self;
         [on_trees, in_splits, in_joins, in_merges, in_reuses, in_live_rewrites].into_iter().min().unwrap_or(0)
+    }
+
+    /// The smallest of the counts of what waits in memory.
+    pub fn least_of_buffers(&self) -> u64 {
+        self.in_buffering.min(self.in_writing_buffers).min(self.in_checkpoints)
     }
 }
 
