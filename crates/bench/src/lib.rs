@@ -39,7 +39,9 @@ pub mod workload;
 mod zipfian;
 
 pub use alluvium_engine::{Alluvium, AlluviumStriped, SingleLevel};
-pub use engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions};
+pub use engine::{
+    Buffered, Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions,
+};
 pub use outcome::Outcome;
 pub use progress::Progress;
 pub use session::{Session, Step};
