@@ -11,6 +11,7 @@ mod checkpoints;
 pub mod choice;
 mod control;
 pub mod counter;
+mod crash_copy;
 mod device;
 pub mod engine;
 mod field;
