@@ -1,7 +1,9 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
 use crate::checkpoints::Checkpoints;
-use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result, SKIPS};
+use crate::engine::{
+    Buffered, Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result, SKIPS,
+};
 use crate::striped::{Increments, Striped};
 use alluvium::{
     Change, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats, WriteBatch,
@@ -70,6 +72,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let maplets = !options.plain_filters;
+    let has_buffers = options.component == Some(Component::Skip) && options.levels.buffer_bytes != Some(0);
     let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
     let disk_component = options.component.map(|component| match component {
         Component::Trunk => DiskComponent::Trunk,
@@ -87,7 +90,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         background_write_limit: each(options.write_limit),
         ..Options::default()
     };
-    Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints })
+    Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints, has_buffers })
 }
 
 /// The preset of levels whose keys skip some.
@@ -129,6 +132,8 @@ fn is_log(path: &Path) -> bool {
 struct Store {
     db: Arc<Db>,
     checkpoints: Option<Checkpoints>,
+    /// Whether what skips levels waits in memory.
+    has_buffers: bool,
 }
 
 impl Engine for Store {
@@ -208,7 +213,11 @@ impl Engine for Store {
             stalled_ns: Some(stats.slowed_ns),
             buffers_written: Some(stats.incorporations),
             skipped: skipped(&stats),
-            transition_bytes: (stats.disk_component == "skip").then_some(stats.transition_bytes),
+            buffered: self.has_buffers.then_some(Buffered {
+                left: stats.buffered_bytes,
+                recorded: stats.transition_bytes,
+                checkpointed: stats.checkpoint_bytes,
+            }),
         }
     }
 
@@ -307,6 +316,8 @@ mod tests {
         let sized = shaped(LevelsOptions::leveled(), sizes);
         assert_eq!((sized.size_ratio, sized.base_level_bytes, sized.file_bytes), (4, base_bytes, file_bytes));
         assert_eq!(runs(Some(Component::Skip), LevelKnobs::default()), [2, 1]);
+        let buffers = |bytes| skipping(LevelKnobs { buffer_bytes: bytes, ..LevelKnobs::default() }).buffer_bytes;
+        assert_eq!([None, Some(0), Some(9)].map(buffers), [None, Some(0), Some(9)]);
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 100)), [2, 1]);
         // Half of four runs go down at a time: after the fourth and the sixth.
         assert_eq!(runs(Some(Component::Tiered), knobs(4, 50)), [2, 2]);

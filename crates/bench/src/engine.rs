@@ -31,8 +31,39 @@ pub struct Figures {
     pub buffers_written: Option<u64>,
     /// Items that compactions placed 0 to 6 levels further than the level that they write to.
     pub skipped: Option<[u64; SKIPS]>,
-    /// Bytes of records that say where on the disk the items are that wait in memory.
-    pub transition_bytes: Option<u64>,
+    /// What compactions left in memory, if the engine does that.
+    pub buffered: Option<Buffered>,
+}
+
+/// Bytes of what compactions left in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffered {
+    /// Left there instead of being written to files.
+    pub left: u64,
+    /// Written to say where on the disk it is, so that it can be read again after a crash.
+    pub recorded: u64,
+    /// Written to files by checkpoints.
+    pub checkpointed: u64,
+}
+
+impl Buffered {
+    /// What it has grown by since an earlier time.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            left: self.left.saturating_sub(before.left),
+            recorded: self.recorded.saturating_sub(before.recorded),
+            checkpointed: self.checkpointed.saturating_sub(before.checkpointed),
+        }
+    }
+
+    /// The sum of two times.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            left: self.left + other.left,
+            recorded: self.recorded + other.recorded,
+            checkpointed: self.checkpointed + other.checkpointed,
+        }
+    }
 }
 
 /// The numbers of levels that an item can skip, 0 included.

@@ -11,6 +11,7 @@ mod checkpoints;
 pub mod choice;
 mod control;
 pub mod counter;
+mod crash_copy;
 mod device;
 pub mod engine;
 mod field;
@@ -39,7 +40,9 @@ pub mod workload;
 mod zipfian;
 
 pub use alluvium_engine::{Alluvium, AlluviumStriped, SingleLevel};
-pub use engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions};
+pub use engine::{
+    Buffered, Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions,
+};
 pub use outcome::Outcome;
 pub use progress::Progress;
 pub use session::{Session, Step};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A block of a device.
-const BLOCK_BYTES: f64 = 4096.0;
+pub const BLOCK_BYTES: f64 = 4096.0;
 const MIB: f64 = (1 << 20) as f64;
 
 /// The counters before a workload.
@@ -150,7 +150,7 @@ impl Before {
             series: ran.series,
             buffers_written: since(self.figures.buffers_written, after.buffers_written),
             skipped: self.figures.skipped.zip(after.skipped).map(more),
-            transition_bytes: since(self.figures.transition_bytes, after.transition_bytes),
+            buffered: self.figures.buffered.zip(after.buffered).map(|(before, after)| after.since(before)),
             levels: engine.levels(),
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),
             write_amp: ratio(written.data, bytes_written),

@@ -1,6 +1,6 @@
 //! The result of a workload. One JSON object; a child process writes it, its parent reads it.
 
-use crate::engine::Level;
+use crate::engine::{Buffered, Level};
 use serde::{Deserialize, Serialize};
 
 /// The figures of one workload on one engine. The latency of an operation runs from the end of the previous operation
@@ -89,9 +89,8 @@ pub struct Outcome {
     /// Items that compactions placed 0, 1, 2 and so on levels further than the level that they write to, settling
     /// included. `None` if the engine does not count them.
     pub skipped: Option<Vec<u64>>,
-    /// Bytes of records that say where on the disk the items are that wait in memory, settling included.
-    #[serde(default)]
-    pub transition_bytes: Option<u64>,
+    /// What compactions left in memory, settling included. `None` if the engine leaves nothing there.
+    pub buffered: Option<Buffered>,
     /// The levels on disk after settling, the newest first; empty if the engine does not tell.
     pub levels: Vec<Level>,
 

@@ -121,7 +121,7 @@ impl Engine for Partitioned {
             stalled_ns: sum(&all, |figures| figures.stalled_ns),
             buffers_written: sum(&all, |figures| figures.buffers_written),
             skipped: None,
-            transition_bytes: None,
+            buffered: None,
         }
     }
 }

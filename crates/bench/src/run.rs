@@ -92,6 +92,7 @@ fn worker(field: &Field<'_>, lane: usize, workload: &Workload) -> Result<Tally> 
         Job::Fill { arrival, .. } => fill::run(field, lane, *arrival),
         Job::Mix(mix) => mix::run(field, lane, mix),
         Job::FullScan(direction) => full_scan::run(field, lane, *direction),
+        Job::Recovery => Err("a recovery is no work for threads".into()),
     }
 }
 

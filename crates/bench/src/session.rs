@@ -6,12 +6,14 @@
 
 use crate::calibrate;
 use crate::counter;
+use crate::crash_copy;
 use crate::engine::{Engine, Factory, Result};
 use crate::field::Field;
 use crate::keys::{Keys, Order};
 use crate::measure::{self, Before};
 use crate::outcome::Outcome;
 use crate::partitioned::Partitioned;
+use crate::process;
 use crate::progress::Progress;
 use crate::run;
 use crate::settings::Settings;
@@ -21,6 +23,7 @@ use crate::workload::{Job, Workload};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// A workload with its settings: one of a series on one store. Key and value sizes and the engine's settings are those
 /// of the first.
@@ -90,6 +93,9 @@ impl<'a> Session<'a> {
     /// Runs a workload and measures it.
     pub fn run(&mut self, workload: &Workload, progress: &dyn Progress) -> Result<Outcome> {
         self.judge(workload)?;
+        if workload.job == Job::Recovery {
+            return self.recover(workload, progress);
+        }
         if let Job::Fill { order, .. } = workload.job {
             if !self.settings.use_existing {
                 self.clear()?;
@@ -102,6 +108,7 @@ impl<'a> Session<'a> {
         let total = match workload.job {
             Job::Fill { .. } => self.settings.fill_keys(),
             Job::Mix(_) => self.settings.operations(),
+            Job::Recovery => Some(1),
             Job::FullScan(_) => {
                 let each = self.settings.ops.unwrap_or(u64::MAX).min(self.loaded);
                 self.settings.duration.is_none().then(|| each * self.settings.threads as u64)
@@ -136,6 +143,45 @@ impl<'a> Session<'a> {
         Ok(outcome)
     }
 
+    /// Opens the store from its files as they are now, without having closed it.
+    fn recover(&mut self, workload: &Workload, progress: &dyn Progress) -> Result<Outcome> {
+        self.open()?;
+        progress.begin(self.factory.name(), &workload.name, Some(1));
+        let mut copy = self.directory.clone().into_os_string();
+        copy.push(".copy");
+        let copy = PathBuf::from(copy);
+        crash_copy::make(&self.directory, &copy)?;
+        self.clear()?;
+        fs::rename(&copy, &self.directory).map_err(|error| named(&copy, &error))?;
+        let (started, read_before) = (Instant::now(), process::device_bytes());
+        self.open()?;
+        let Some(engine) = self.engine.as_deref() else { return Err("the store is not open".into()) };
+        let mut key = vec![0; self.settings.key_size];
+        Keys::new(self.order, self.settings.key_size).write(0, &mut key);
+        let found = engine.get(&key, &mut Vec::new())?;
+        let elapsed_s = started.elapsed().as_secs_f64();
+        let read = read_before.zip(process::device_bytes()).map(|(before, after)| after.read - before.read);
+        progress.end();
+        let outcome = Outcome {
+            engine: self.factory.name().to_string(),
+            workload: workload.name.clone(),
+            threads: 1,
+            num: self.loaded,
+            key_size: self.settings.key_size,
+            value_size: self.settings.value_size,
+            ops: 1,
+            found: u64::from(found),
+            not_found: u64::from(!found),
+            elapsed_s,
+            ops_per_s: 1.0 / elapsed_s.max(1e-9),
+            device_reads_per_op: read.map(|bytes| bytes as f64 / measure::BLOCK_BYTES),
+            levels: engine.levels(),
+            ..Outcome::default()
+        };
+        self.check(&outcome, workload)?;
+        Ok(outcome)
+    }
+
     /// Closes the store and, unless it existed before, removes it.
     pub fn finish(mut self) -> Result<()> {
         self.engine = None;
@@ -154,6 +200,9 @@ impl<'a> Session<'a> {
                 workload.name, workload.name
             )
             .into()),
+            Job::Recovery if self.settings.use_existing => {
+                Err(format!("{} replaces the store's files, so it needs a store of its own", workload.name).into())
+            }
             Job::Mix(mix) if mix.increment > 0 && self.settings.value_size != counter::BYTES => {
                 Err(format!("{} needs counters: values of {} bytes", workload.name, counter::BYTES).into())
             }

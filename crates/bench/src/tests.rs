@@ -2,13 +2,13 @@
 
 use crate::catalogue::{NAMES, list, named};
 use crate::choice::Choice;
-use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
-use crate::keys::Keys;
+use crate::engine::{Component, Direction, Engine, EngineOptions, Factory, Figures, LevelKnobs, Result};
+use crate::keys::{Keys, Order};
 use crate::outcome::{Outcome, Source};
 use crate::workload::{Job, Mix, Workload};
 use crate::{Alluvium, AlluviumStriped, Session, Settings, counter};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ fn an_existing_store_is_used_and_kept() {
     let mut session = Session::new(&Alluvium, &path, small()).unwrap();
     session.run(&named("fillseq", &small()).unwrap(), &()).unwrap();
     drop(session);
-    let settings = Settings { use_existing: true, order: crate::keys::Order::Sequential, ..small() };
+    let settings = Settings { use_existing: true, order: Order::Sequential, ..small() };
     let mut session = Session::new(&Alluvium, &path, settings.clone()).unwrap();
     assert_eq!(session.run(&named("readrandom", &settings).unwrap(), &()).unwrap().found, 2000);
     session.finish().unwrap();
@@ -157,6 +157,9 @@ fn an_existing_store_is_used_and_kept() {
 /// A map in place of a store: it may lose, change or refuse.
 #[derive(Default)]
 struct Shared(std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>, Fault);
+
+/// What a store writes to its directory when it is closed.
+const CLOSED: &str = "closed";
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Fault {
@@ -168,27 +171,47 @@ enum Fault {
 }
 
 #[derive(Default)]
-pub struct Map(std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>, Fault);
+pub struct Map {
+    pairs: std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
+    fault: Fault,
+    directory: Option<PathBuf>,
+}
+
+impl Map {
+    fn of(shared: &Shared, directory: &Path) -> Self {
+        Self { pairs: shared.0.clone(), fault: shared.1, directory: Some(directory.to_path_buf()) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            // Some tests have removed the directory by now.
+            let _ = std::fs::write(directory.join(CLOSED), "");
+        }
+    }
+}
 
 impl Factory for Shared {
     fn name(&self) -> &str {
         "map"
     }
 
-    fn open(&self, _: &Path, _: &EngineOptions) -> Result<Box<dyn Engine>> {
-        Ok(Box::new(Map(self.0.clone(), self.1)))
+    fn open(&self, directory: &Path, _: &EngineOptions) -> Result<Box<dyn Engine>> {
+        assert!(!directory.join(CLOSED).exists(), "these are the files of a closed store");
+        Ok(Box::new(Map::of(self, directory)))
     }
 }
 
 impl Engine for Map {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let last = key.last().copied().unwrap_or(0);
-        match self.1 {
+        match self.fault {
             Fault::Loses if last < 8 => return Ok(()),
             Fault::Refuses if last < 8 => return Err("the disk is on fire".into()),
             _ => {}
         }
-        self.0.lock().unwrap().insert(key.to_vec(), value.to_vec());
+        self.pairs.lock().unwrap().insert(key.to_vec(), value.to_vec());
         Ok(())
     }
 
@@ -197,16 +220,16 @@ impl Engine for Map {
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.0.lock().unwrap().remove(key);
+        self.pairs.lock().unwrap().remove(key);
         Ok(())
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let map = self.0.lock().unwrap();
+        let map = self.pairs.lock().unwrap();
         let Some(found) = map.get(key) else { return Ok(false) };
         value.extend_from_slice(found);
-        if self.1 == Fault::Changes {
+        if self.fault == Fault::Changes {
             value[0] ^= 1;
         }
         Ok(true)
@@ -317,4 +340,61 @@ fn overwrites_may_have_keys_of_another_distribution_than_reads() {
         // The mean is 20 of 20,000 keys.
         assert!(numbers.len() > 40 && numbers.iter().all(|number| *number < 500), "{numbers:?}");
     }
+}
+
+fn recovery() -> Workload {
+    Workload { name: "recovery".into(), job: Job::Recovery }
+}
+
+#[test]
+fn a_recovery_opens_what_a_killed_process_leaves() {
+    let run = |factory: &dyn Factory, settings: &Settings| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = Session::new(factory, directory.path().join("store"), settings.clone()).unwrap();
+        session.run(&named("fillrandom", settings).unwrap(), &()).unwrap();
+        session.set(|settings| settings.settle = false).unwrap();
+        session.run(&named("overwrite", settings).unwrap(), &()).unwrap();
+        let outcome = session.run(&recovery(), &()).unwrap();
+        assert!(outcome.ops == 1 && outcome.found == 1 && outcome.elapsed_s > 0.0, "{outcome:?}");
+        // Checks are on: every key must be there.
+        assert_eq!(session.run(&named("readrandom", settings).unwrap(), &()).unwrap().found, 2000);
+        session.finish().unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "files are left over");
+    };
+    // This one would not open the files of a closed store.
+    run(&Shared::default(), &small());
+    for component in [Component::Trunk, Component::Skip] {
+        let engine = EngineOptions { component: Some(component), ..small().engine };
+        run(&Alluvium, &Settings { engine, ..small() });
+    }
+    let lost = Shared(Default::default(), Fault::Loses);
+    assert!(recovered(&lost).unwrap_err().to_string().contains("keys not found"));
+}
+
+/// A recovery after a load.
+fn recovered(factory: &dyn Factory) -> Result<Outcome> {
+    let directory = tempfile::tempdir()?;
+    let mut session = Session::new(factory, directory.path().join("store"), small())?;
+    session.run(&named("fillseq", &small())?, &())?;
+    session.run(&recovery(), &())
+}
+
+/// Only of an engine that leaves something there. Each checkpoint also writes the Memtable.
+#[test]
+fn what_waits_in_memory_is_counted_and_checkpoints_are_made() {
+    let outcome = |component, checkpoint_every| {
+        let directory = tempfile::tempdir().unwrap();
+        let levels = LevelKnobs { checkpoint_every, ..LevelKnobs::default() };
+        let (component, write_buffer) = (Some(component), Some(2 << 20));
+        let engine = EngineOptions { component, write_buffer, levels, ..small().engine };
+        let settings = Settings { engine, ..small() };
+        let mut session = Session::new(&Alluvium, directory.path().join("store"), settings.clone()).unwrap();
+        session.run(&named("fillrandom", &settings).unwrap(), &()).unwrap();
+        let outcome = session.run(&named("overwrite", &settings).unwrap(), &()).unwrap();
+        (outcome.buffered.is_some(), outcome.buffers_written.unwrap())
+    };
+    assert_eq!(outcome(Component::Leveled, None), (false, 1));
+    assert_eq!(outcome(Component::Skip, None), (true, 1));
+    // Of four, one may find nothing that the one before it has not written.
+    assert!((2..=4).contains(&outcome(Component::Skip, Some(500)).1));
 }

@@ -28,6 +28,9 @@ pub enum Job {
     Mix(Mix),
     /// Every thread scans all pairs; an operation is a pair.
     FullScan(Direction),
+    /// The store is opened as it is when its process dies: from a copy of its files that is made while it is open. The one
+    /// operation is to open it and to get a key. What follows uses the opened store.
+    Recovery,
 }
 
 /// The order in which a fill puts its keys.

@@ -331,7 +331,7 @@ pub fn list() {
             let named = if kind.by_name { "; only where it is named" } else { "" };
             format!("ready{synced}{named}")
         });
-        println!("{:<17} {state}", kind.name);
+        println!("{:<19} {state}", kind.name);
     }
 }
 

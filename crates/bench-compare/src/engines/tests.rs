@@ -214,10 +214,26 @@ fn names_pick_engines() {
     assert!(
         error.contains("oracle")
             && error.contains(
-                "known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-skip, alluvium-skip-files, alluvium-striped, rocksdb"
+                "known: alluvium, alluvium-leveled, alluvium-tiered, alluvium-skip, alluvium-skip-files, \
+                 alluvium-striped, rocksdb"
             ),
         "{error}"
     );
+}
+
+/// The two stores that skip differ in where what skipped waits, whatever the setup says.
+#[test]
+fn the_name_decides_whether_what_skipped_waits_in_memory() {
+    let component = |name: &str, buffer_bytes| {
+        let directory = tempfile::tempdir().unwrap();
+        let levels = LevelKnobs { buffer_bytes, ..LevelKnobs::default() };
+        let setup = Setup { levels, ..setup(directory.path().to_owned(), false) };
+        let opened = find(name).unwrap().open.unwrap()(&setup).unwrap();
+        opened.settings.into_iter().find(|(name, _)| name == "component").unwrap().1
+    };
+    assert_eq!(component("alluvium-skip", None), "skip");
+    assert_eq!(component("alluvium-skip", Some(1 << 20)), "skip, bytes of buffers 1048576");
+    assert_eq!(component("alluvium-skip-files", Some(1 << 20)), "skip, bytes of buffers 0");
 }
 
 /// The sizes of levels are those that were asked for, and RocksDB reports what is in which level.

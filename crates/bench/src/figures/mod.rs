@@ -35,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 41] = [
+pub const ALL: [Figure; 42] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -68,6 +68,7 @@ pub const ALL: [Figure; 41] = [
     skipstore::BUFFERS,
     skipstore::CHECKPOINTS,
     skipstore::SCANS,
+    skipstore::RECOVERY,
     splinterdb::YCSB,
     splinterdb::AMPLIFICATION,
     splinterdb::LATENCY,

@@ -7,10 +7,10 @@ use crate::figures::{Figure, rules};
 use crate::settings::Settings;
 
 /// The paper has 16 to 256 MB for 10 GB of keys: one part in so many of the data.
-const PARTS: [u64; 3] = [640, 160, 40];
+const PARTS: [u64; 5] = [640, 320, 160, 80, 40];
 const UPDATED: u64 = 5 * GB;
-/// Throughput is never below this part of that at a smaller size.
-const SLACK: f64 = 0.95;
+/// Throughput falls by no step more than this.
+const SLACK: f64 = 0.05;
 
 /// The figure.
 pub const BUFFERS: Figure = Figure {

@@ -1,5 +1,5 @@
 //! Figure 11: updates of uniform keys against zipfian ones, and of zipfian ones among gets, on a solid-state disk. Its
-//! second part, by the size of the buffer components, needs those.
+//! second part, by the size of the buffer components, is in `buffers.rs`.
 
 use super::{
     AMPLIFIED, Bench, DATA, GB, KEYS, PUTS, Place, ROCKSDB, ahead, counted, engines, levels, panel, rate, write_amp,

@@ -7,6 +7,8 @@ use crate::figures::stage::Stage;
 
 /// The engine that has these levels whatever the figure says.
 const SKIP: &str = "alluvium-skip";
+/// It, without buffers in memory: what skipped waits in files. The rules take it for another engine.
+const SKIP_FILES: &str = "alluvium-skip-files";
 /// What the rules see in its place, once `alluvium-skip` has taken its name.
 const TRUNK: &str = "alluvium with a trunk";
 
@@ -22,7 +24,12 @@ pub fn component(engines: &[&dyn Factory], factory: &dyn Factory) -> Component {
 /// Whether an engine's items skip levels, so that `max_skip` matters to it.
 pub fn skips(stage: &Stage<'_>, engines: &[&dyn Factory], factory: &dyn Factory) -> bool {
     let usual = stage.component.unwrap_or(component(engines, factory));
-    factory.name() == SKIP || factory.name() == OURS && usual == Component::Skip
+    [SKIP, SKIP_FILES].contains(&factory.name()) || factory.name() == OURS && usual == Component::Skip
+}
+
+/// Whether what skipped waits in memory, so that there is something to write by checkpoints.
+pub fn has_buffers(stage: &Stage<'_>, engines: &[&dyn Factory], factory: &dyn Factory) -> bool {
+    skips(stage, engines, factory) && factory.name() != SKIP_FILES
 }
 
 /// The same panel with the store that skips under the name that the rules know.
@@ -89,6 +96,10 @@ mod tests {
         assert_eq!(alone.map(|factory| skips(&stage, &alone, factory)), [true, false, false]);
         assert_eq!(both.map(|factory| skips(&stage, &both, factory)), [false, true]);
         assert_eq!(condition(&stage, &both), "ours in the rules: alluvium-skip; component of alluvium: trunk");
+        let files = Named(SKIP_FILES);
+        let waiting: [&dyn Factory; 3] = [&skip, &files, &leveled];
+        assert_eq!(waiting.map(|factory| skips(&stage, &waiting, factory)), [true, true, false]);
+        assert_eq!(waiting.map(|factory| has_buffers(&stage, &waiting, factory)), [true, false, false]);
         stage.component = Some(Component::Leveled);
         assert!(!skips(&stage, &alone, &plain) && skips(&stage, &both, &skip));
         assert_eq!(condition(&stage, &alone), "component of alluvium: leveled");

@@ -1,4 +1,5 @@
-//! The levels in use, as numbers and in words: with too few, nothing can be skipped. Pure.
+//! The levels in use, as numbers and in words: with too few, nothing can be skipped. And what compactions left in memory.
+//! Pure.
 
 use super::Series;
 use crate::outcome::Outcome;
@@ -19,10 +20,36 @@ pub fn conditions(series: &[Series]) -> impl Iterator<Item = String> {
     })
 }
 
+/// Bytes of the record of what is in memory, for a thousand bytes of the user.
+pub fn record_per_mille(outcome: &Outcome) -> Option<f64> {
+    let written = outcome.user_bytes_written;
+    (written > 0).then_some(outcome.buffered?.recorded as f64 * 1000.0 / written as f64)
+}
+
+/// What each engine left in memory up to its last point; nothing about an engine that leaves nothing there.
+pub fn in_memory(series: &[Series]) -> impl Iterator<Item = String> {
+    series.iter().filter_map(|series| Some(format!("{}: {}", series.engine, words(series.ran.last()?.as_ref().ok()?)?)))
+}
+
+fn words(outcome: &Outcome) -> Option<String> {
+    let buffered = outcome.buffered?;
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let seconds = (outcome.elapsed_s + outcome.settle_s).max(1e-9);
+    Some(format!(
+        "{:.1} MB left in memory, recorded in {:.2} MB ({:.2} per mille of the user's bytes, {:.1} KB/s), {:.1} MB written \
+         by checkpoints",
+        mb(buffered.left),
+        mb(buffered.recorded),
+        record_per_mille(outcome)?,
+        buffered.recorded as f64 / 1000.0 / seconds,
+        mb(buffered.checkpointed)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Level;
+    use crate::engine::{Buffered, Level};
     use crate::figures::Death;
 
     #[test]
@@ -36,5 +63,19 @@ mod tests {
         let all = [series("alluvium", vec![Ok(Outcome::default()), Ok(outcome)]), silent, dead];
         let said: Vec<String> = conditions(&all).collect();
         assert_eq!(said, ["entries at the last point, alluvium: level 1: 5, level 2: 70"]);
+    }
+
+    #[test]
+    fn the_record_is_compared_with_the_user_s_bytes_and_with_time() {
+        let buffered = Some(Buffered { left: 2_500_000, recorded: 30_000, checkpointed: 1_000_000 });
+        let user_bytes_written = 10_000_000;
+        let outcome = Outcome { buffered, user_bytes_written, elapsed_s: 2.0, settle_s: 1.0, ..Outcome::default() };
+        assert_eq!(record_per_mille(&outcome), Some(3.0));
+        let series = |engine: &str, ran| Series { engine: engine.into(), ran: vec![ran] };
+        let dead = series("y", Err(Death::default()));
+        let all = [series("alluvium", Ok(outcome)), series("x", Ok(Outcome::default())), dead];
+        let said = "2.5 MB left in memory, recorded in 0.03 MB (3.00 per mille of the user's bytes, 10.0 KB/s), 1.0 MB written \
+                    by checkpoints";
+        assert_eq!(in_memory(&all).collect::<Vec<_>>(), [format!("alluvium: {said}")]);
     }
 }

@@ -1,5 +1,5 @@
 //! SkipStore ("Building an Efficient Put-Intensive Key-Value Store with Skip-Tree", 2017), figures 2, 3, 9, 10 and 11,
-//! table 3 and the scans of section 6.2.3: levels that items may skip, against leveled levels and RocksDB.
+//! tables 3 and 4, the scans of section 6.2.3 and the recovery of 6.2.4: levels that items may skip, against leveled levels and RocksDB.
 //!
 //! All engines have the geometry of the paper's RocksDB 4.6.1: a Memtable of 4 MB, files of 2 MB, a first level of 10 MB,
 //! a ratio of 10, seven levels at most; and the same memory for everything. One writer, keys of YCSB's size, values of
@@ -18,6 +18,7 @@ mod levels;
 mod memtables;
 mod purposes;
 mod reads;
+mod recovery;
 mod scans;
 mod skips;
 mod sums;
@@ -30,6 +31,7 @@ pub use distribution::DISTRIBUTION;
 pub use memtables::MEMTABLES;
 pub use purposes::PURPOSES;
 pub use reads::READS;
+pub use recovery::RECOVERY;
 pub use scans::SCANS;
 pub use skips::SKIPPED;
 pub use updates::{LIMITED, UPDATES};

@@ -33,7 +33,7 @@ fn joined(before: &Outcome, next: Outcome) -> Outcome {
         write_amp: amp(|outcome| outcome.write_amp),
         log_amp: amp(|outcome| outcome.log_amp),
         skipped: skipped.map(|(before, next)| before.iter().zip(next).map(|(before, next)| before + next).collect()),
-        transition_bytes: before.transition_bytes.zip(next.transition_bytes).map(|(before, next)| before + next),
+        buffered: before.buffered.zip(next.buffered).map(|(before, next)| before.and(next)),
         user_bytes_written: written,
         ..next
     }
@@ -42,11 +42,6 @@ fn joined(before: &Outcome, next: Outcome) -> Outcome {
 /// Bytes of flushes and compactions.
 pub fn data_bytes(outcome: &Outcome) -> Option<f64> {
     Some(outcome.write_amp? * outcome.user_bytes_written as f64)
-}
-
-/// Of a thousand bytes that users wrote, how many more the record of what waits in memory took.
-pub fn transitions_per_mille(outcome: &Outcome) -> Option<f64> {
-    Some(outcome.transition_bytes? as f64 * 1e3 / outcome.user_bytes_written.max(1) as f64)
 }
 
 /// Bytes of the log.
@@ -64,6 +59,7 @@ pub fn read_bytes(outcome: &Outcome) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Buffered;
     use crate::figures::Death;
 
     fn outcome(ops: u64, write_amp: f64, skipped: Option<Vec<u64>>) -> Outcome {
@@ -77,7 +73,7 @@ mod tests {
             log_amp,
             io_amp,
             skipped,
-            transition_bytes: Some(ops),
+            buffered: Some(Buffered { left: ops, recorded: 2 * ops, checkpointed: 3 * ops }),
             user_bytes_written,
             ..Outcome::default()
         }
@@ -97,7 +93,7 @@ mod tests {
         assert_eq!((second.ops, second.elapsed_s, second.settle_s), (4, 4.0, 1.0));
         assert_eq!((second.write_amp, second.log_amp), (Some(7.0), Some(1.0)));
         assert_eq!(second.skipped, Some(vec![8, 1]));
-        assert_eq!(transitions_per_mille(second), Some(100.0));
+        assert_eq!(second.buffered, Some(Buffered { left: 4, recorded: 8, checkpointed: 12 }));
         assert_eq!(sums[0].as_ref().unwrap().ops, 1);
         assert!(sums[2].is_err());
         let unknown = up_to_each(vec![Ok(outcome(1, 1.0, Some(vec![1]))), Ok(outcome(1, 1.0, None))]);

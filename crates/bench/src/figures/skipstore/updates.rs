@@ -1,7 +1,7 @@
 //! Figure 9: throughput, write amplification and latency of updates by the bytes updated; the same with a limit
 //! of background writes.
 
-use super::sums::{transitions_per_mille, up_to_each};
+use super::sums::up_to_each;
 use super::{
     AMPLIFIED, Bench, DATA, GB, LEVELED, PUTS, ROCKSDB, ahead, below, engines, latency_us, levels, panel, rate,
     updates, write_amp,
@@ -22,6 +22,7 @@ const AMP_OF_LEVELED: f64 = 0.6;
 const LATENCY_OF_ROCKSDB: f64 = 0.62;
 /// The paper has 1.665; a latency of 0.62 is a rate of 1.61.
 const RATE_OF_ROCKSDB: f64 = 1.6;
+const RECORDED: &str = "bytes per 1000 bytes of updates";
 /// "less than 10 KB/s": at most half a percent of what users write.
 const TRANSITIONS_PER_MILLE: f64 = 5.0;
 /// The levels that must be in use for the claims to mean something.
@@ -66,7 +67,7 @@ fn draw(figure: &Figure, stage: &Stage<'_>, engines: &[&dyn Factory], limit: Opt
     rulings.extend(below(&amp, &places, LEVELED, AMP_OF_LEVELED));
     rulings.extend(below(&latency, &places, ROCKSDB, LATENCY_OF_ROCKSDB));
     rulings.extend(ahead(&puts, &places, ROCKSDB, RATE_OF_ROCKSDB));
-    let record = panel(("record of transitions", across, "per mille"), &places, &series, transitions_per_mille);
+    let record = panel(("record of transitions", across, RECORDED), &places, &series, levels::record_per_mille);
     rulings.push(rules::at_most(&engines::as_ours(&record), &places[POINTS.len() - 1].0, TRANSITIONS_PER_MILLE));
     if bench.is_whole() {
         rulings.push(marks::at_least(&engines::as_ours(&levels), &places[POINTS.len() - 1].0, LEVELS_MIN));
@@ -75,12 +76,6 @@ fn draw(figure: &Figure, stage: &Stage<'_>, engines: &[&dyn Factory], limit: Opt
     conditions.extend(limit.map(|limit| format!("background writes limited to {} MB/s", limit / 1_000_000)));
     conditions.extend(levels::conditions(&series));
     conditions.push(format!("buffers of {} MiB, a part of the memory", bench.buffers() >> 20));
-    conditions.extend(series.iter().filter_map(|series| {
-        let last = series.ran.last()?.as_ref().ok()?;
-        let kb_s = last.transition_bytes? as f64 / 1e3 / (last.elapsed_s + last.settle_s).max(1e-9);
-        let share = transitions_per_mille(last)?;
-        let name = &series.engine;
-        Some(format!("record of transitions, {name}: {share:.2} per mille of the updates' bytes, {kb_s:.1} KB/s"))
-    }));
-    Ok(bench.drawing(figure, conditions, vec![puts, amp, latency, levels], rulings))
+    conditions.extend(levels::in_memory(&series));
+    Ok(bench.drawing(figure, conditions, vec![puts, amp, latency, levels, record], rulings))
 }
