@@ -256,5 +256,5 @@ impl Rig {
 
 /// The tuning of a state.
 pub fn tuning(state: &ManifestState) -> LevelsTuning {
-    LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 16 * MEMTABLE, Some(Arc::new(Append)))
+    LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 32 * MEMTABLE, Some(Arc::new(Append)))
 }

@@ -2,7 +2,6 @@
 
 use crate::support::{expect_sound, tiny};
 use alluvium::internals::DeterministicDb;
-use alluvium::storage::Storage;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{CompactOptions, DiskComponent, Goal, LevelsOptions, Options, ReadOnlyDb};
 use std::collections::BTreeMap;
