@@ -123,7 +123,7 @@ impl Levels {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
         self.pick_with(version, |claim| {
             requested::choose(version, range, &has_garbage, |choice| self.history.allows(choice) && claim(choice))
-                .map(Compaction::to_files)
+                .map(Compaction::into_files)
         })
     }
 

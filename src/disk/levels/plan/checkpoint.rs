@@ -56,5 +56,5 @@ fn pieces(parts: &[Arc<Branch>]) -> impl Iterator<Item = &[Arc<Branch>]> {
 
 fn to_files(version: &LevelsVersion, level: usize, run: &LevelRun, parts: &[Arc<Branch>]) -> Option<Compaction> {
     let inputs = vec![Input::of(level, run, parts)];
-    Compaction::new(version, inputs, Output::Into { level, run: run.id }).map(Compaction::to_files)
+    Compaction::new(version, inputs, Output::Into { level, run: run.id }).map(Compaction::into_files)
 }

@@ -108,7 +108,7 @@ impl Compaction {
     }
 
     /// The same, with everything written to files.
-    pub fn to_files(self) -> Self {
+    pub fn into_files(self) -> Self {
         Self { buffers: false, ..self }
     }
 

@@ -40,7 +40,7 @@ pub fn choose(
     let checkpoints = std::iter::once_with(|| checkpoint::of_oldest_parent(version)).flatten();
     let pieces = std::iter::once_with(|| pieces(version)).flatten();
     let all = merge_small(version).into_iter().chain(tombstones).chain(checkpoints).chain(pieces);
-    all.map(Compaction::to_files).find(|compaction| accepts(compaction))
+    all.map(Compaction::into_files).find(|compaction| accepts(compaction))
 }
 
 fn has_many(branch: &Branch) -> bool {

@@ -50,7 +50,7 @@ fn a_tombstone_stays_while_a_branch_in_memory_has_what_it_hides() {
         made.run(3, 4, &[newest]);
         let mut rig = made.open();
         let inputs = vec![input(&rig, 4, 3, &[newest]), input(&rig, 4, 2, &[newer])];
-        let chosen = compaction(&rig, inputs, Output::Into { level: 4, run: RunId(3) }).to_files();
+        let chosen = compaction(&rig, inputs, Output::Into { level: 4, run: RunId(3) }).into_files();
         let outcome = merge(&rig, &chosen);
         rig.apply(outcome);
         assert_eq!(get(&rig, "m"), None, "level {level}: a deleted key shows again");
