@@ -4,7 +4,7 @@
 use super::rig::{Rig, key, small};
 use crate::branch::{BranchBuilder, BranchContext, Origin, Origins};
 use crate::disk::levels::plan::compaction::{Compaction, Input, Output};
-use crate::disk::levels::{Levels, LevelsOptions, Outcome};
+use crate::disk::levels::{Levels, LevelsOptions, LevelsTuning, Outcome};
 use crate::format::manifest_edit::{BranchMeta, BufferedMeta, ManifestEdit, ParentItems, RunChange, RunId};
 use crate::merge::vec_cursor::VecEntry;
 use crate::util::sync::Arc;
@@ -83,7 +83,10 @@ impl Crafted {
     pub fn open(self) -> Rig {
         let Self { mut rig, context, edit, .. } = self;
         rig.state.apply(&edit).unwrap();
-        (rig.levels, rig.version) = Levels::open(context, super::rig::tuning(&rig.state), &rig.state).unwrap();
+        // As much memory as the options say, whatever the budget of the rig.
+        let tuning = super::rig::tuning(&rig.state);
+        let tuning = LevelsTuning { buffer_bytes: tuning.shape.buffer_bytes, ..tuning };
+        (rig.levels, rig.version) = Levels::open(context, tuning, &rig.state).unwrap();
         rig.check();
         rig
     }
