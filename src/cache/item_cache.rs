@@ -4,9 +4,8 @@
 //!
 //! In the paper, gets ask the cache first. This cache answers for the tree only: readers ask it after they found nothing
 //! in memory, so a put need not know of it. Readers add values that they had to read from the device, so the cache is
-//! empty if all pages fit into memory. Readers add no values from leaves larger than 4 KiB (compressed leaves, or values
-//! of 1 KiB): items grow only into memory that the page cache frees, and frames of another size cannot be reused
-//! (`io/frames.rs`).
+//! empty if all pages fit into memory. Items grow only into memory that the page cache frees, in chunks of the size of
+//! the leaf that the reader has just read: frames of another size could not be reused (`io/frames.rs`).
 //!
 //! Invariants (with the race that each prevents; `docs/concurrency.md`, C6):
 //! 1. An item is the newest version of its key in the tree. Each change of the tree begins with `begin_change`, and

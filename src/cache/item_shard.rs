@@ -2,29 +2,28 @@
 //! positions. Not synchronized: its owner keeps it under a mutex.
 //!
 //! If there is no memory for another chunk, the oldest one is evicted. Its items that were looked up move to the newest
-//! chunk; the others are dropped. So all memory is used, whatever the sizes of the items. A chunk has the size of a
-//! page and comes from the same allocator as pages, so items can use the memory that the page cache gives up
-//! (`io/frames.rs`: frames never return to the system).
+//! chunk; the others are dropped. So all memory is used, whatever the sizes of the items. A chunk comes from the same
+//! allocator as pages and has the size of the leaf whose item needs it, so items can use the memory that the page cache
+//! gives up (`io/frames.rs`: frames never return to the system, and keep their size).
 //!
 //! Invariants:
-//! 1. A position is a chunk's number times `CHUNK_BYTES`, plus the item's offset in the chunk. `chunks` contains the
-//!    chunks from number `first` on.
+//! 1. A position is a chunk's number times `CHUNK_BYTES_MAX`, plus the item's offset in the chunk. `chunks` contains the
+//!    chunks from number `first` on, and `chunk_bytes` is the sum of their sizes.
 //! 2. The table contains exactly the positions of the live items, each under its hash. An item that is not in the table
 //!    is dead, even if its bytes are still in a chunk.
 //! 3. The table contains at most one item of each key.
 
-use crate::io::AlignedBuffer;
+use crate::io::{AlignedBuffer, FRAME_BYTES_MAX};
 use crate::util::SequenceNumber;
-use crate::util::limits::IO_ALIGNMENT;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// Bytes of a chunk.
-pub const CHUNK_BYTES: usize = IO_ALIGNMENT;
+/// Bytes of the largest chunk. Larger leaves are no frames.
+const CHUNK_BYTES_MAX: usize = FRAME_BYTES_MAX;
 /// Bytes before an item's key: hash, number, lengths of key and value, number of hits.
 const HEADER_BYTES: usize = 24;
-/// A larger item is better cached as part of its page.
-pub const ITEM_BYTES_MAX: usize = CHUNK_BYTES / 2;
+/// An item with more than this part of its leaf is better cached as part of it.
+const LEAF_PART_MAX: usize = 2;
 /// Items start at multiples of this.
 const ALIGNMENT: usize = 8;
 /// The most eviction rounds that an often used item survives.
@@ -41,6 +40,8 @@ pub struct Item<'a> {
     pub number: SequenceNumber,
     /// Its value.
     pub value: &'a [u8],
+    /// Bytes of memory of the leaf that it was read from, or of one like it.
+    pub leaf_bytes: usize,
 }
 
 impl Item<'_> {
@@ -79,11 +80,18 @@ struct Chunk {
     used: usize,
 }
 
+impl Chunk {
+    fn free(&self) -> usize {
+        self.memory.len() - self.used
+    }
+}
+
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub struct ItemShard {
     table: HashTable<u64>,
     chunks: VecDeque<Chunk>,
+    chunk_bytes: usize,
     first: u64,
 }
 
@@ -95,7 +103,7 @@ impl ItemShard {
 
     /// Bytes of memory in use, including the table.
     pub fn bytes(&self) -> usize {
-        self.chunks.len() * CHUNK_BYTES + self.table.allocation_size()
+        self.chunk_bytes + self.table.allocation_size()
     }
 
     /// Looks up a key. If its item is not newer than `at`, appends the item's value to `out` and returns its number.
@@ -114,17 +122,18 @@ impl ItemShard {
     }
 
     /// Adds an item, and evicts others if the shard would exceed `limit` bytes. Does nothing if the key has an item
-    /// already or if the item is larger than `ITEM_BYTES_MAX`.
+    /// already, or if the item is large for its leaf or the leaf for the cache.
     pub fn add(&mut self, item: Item<'_>, limit: usize) {
         let bytes = item.bytes();
         let (Ok(key), Ok(value)) = (u16::try_from(item.key.len()), u16::try_from(item.value.len())) else { return };
-        if bytes > ITEM_BYTES_MAX || self.position(item.key, item.hash).is_some() {
+        let is_large = bytes > item.leaf_bytes / LEAF_PART_MAX || item.leaf_bytes > CHUNK_BYTES_MAX;
+        if is_large || self.position(item.key, item.hash).is_some() {
             return;
         }
-        if self.chunks.back().is_none_or(|newest| newest.used + bytes > CHUNK_BYTES) || self.table_is_full(limit) {
-            self.make_space(bytes, limit);
+        if self.chunks.back().is_none_or(|newest| newest.free() < bytes) || self.bytes() + self.table_growth() > limit {
+            self.make_space(bytes, item.leaf_bytes, limit);
         }
-        let Some((at, position)) = self.take_space(bytes, CHUNK_BYTES) else { return };
+        let Some((at, position)) = self.take_space(bytes, 0) else { return };
         let Some(newest) = self.chunks.back_mut() else { return };
         let (header, contents) = newest.memory[at..at + bytes].split_at_mut(HEADER_BYTES);
         header[..8].copy_from_slice(&item.hash.to_le_bytes());
@@ -134,55 +143,57 @@ impl ItemShard {
         header[CREDIT_AT] = 0;
         contents[..item.key.len()].copy_from_slice(item.key);
         contents[item.key.len()..][..item.value.len()].copy_from_slice(item.value);
-        let Self { table, chunks, first } = self;
+        let Self { table, chunks, first, .. } = self;
         table.insert_unique(item.hash, position, |position| hash_at(chunks, *first, *position));
     }
 
-    /// Reserves `bytes` in the newest chunk, if its use does not exceed `until` afterwards. Returns the offset and the
+    /// Reserves `bytes` in the newest chunk, if so many as `keep` are free there afterwards. Returns the offset and the
     /// position.
-    fn take_space(&mut self, bytes: usize, until: usize) -> Option<(usize, u64)> {
+    fn take_space(&mut self, bytes: usize, keep: usize) -> Option<(usize, u64)> {
         let number = self.first + (self.chunks.len() as u64).checked_sub(1)?;
         let newest = self.chunks.back_mut()?;
-        let at = newest.used;
-        if at + bytes > until {
+        if newest.free() < bytes + keep {
             return None;
         }
+        let at = newest.used;
         newest.used += bytes;
-        Some((at, number * CHUNK_BYTES as u64 + at as u64))
+        Some((at, number * CHUNK_BYTES_MAX as u64 + at as u64))
     }
 
-    /// Whether the table would have to grow for the next item but may not.
-    fn table_is_full(&self, limit: usize) -> bool {
-        self.table.len() == self.table.capacity() && self.bytes() + self.table.allocation_size() > limit
+    /// The bytes by which the table grows with the next item.
+    fn table_growth(&self) -> usize {
+        if self.table.len() == self.table.capacity() { self.table.allocation_size() } else { 0 }
     }
 
-    /// Adds a newest chunk with at least `bytes` free. Does nothing if the limit is less than a chunk.
-    fn make_space(&mut self, bytes: usize, limit: usize) {
-        let is_full = self.bytes() + CHUNK_BYTES > limit || self.table_is_full(limit);
-        if is_full && self.chunks.is_empty() {
+    /// Adds a newest chunk of `chunk` bytes, of which at least `bytes` stay free. Does nothing if the limit is less.
+    fn make_space(&mut self, bytes: usize, chunk: usize, limit: usize) {
+        let is_full = self.bytes() + chunk + self.table_growth() > limit;
+        if is_full && (self.chunks.is_empty() || chunk + self.table.allocation_size() > limit) {
             return;
         }
-        self.chunks.push_back(Chunk { memory: AlignedBuffer::new(CHUNK_BYTES), used: 0 });
+        self.chunks.push_back(Chunk { memory: AlignedBuffer::new(chunk), used: 0 });
+        self.chunk_bytes += chunk;
         if is_full {
-            self.evict_oldest(CHUNK_BYTES - bytes);
+            self.evict_oldest(bytes);
         }
-        // The table may have grown, too.
-        while self.bytes() > limit && self.chunks.len() > 1 && self.evict_oldest(CHUNK_BYTES - bytes) {}
+        // The chunk may be larger than the oldest one, and the table may be about to grow.
+        while self.bytes() + self.table_growth() > limit && self.chunks.len() > 1 && self.evict_oldest(bytes) {}
     }
 
-    /// Frees the memory of the oldest chunk. Its items that were looked up move to the newest chunk while the use of
-    /// that chunk does not exceed `until`; the others are dropped. Returns false if there is no chunk.
-    fn evict_oldest(&mut self, until: usize) -> bool {
+    /// Frees the memory of the oldest chunk. Its items that were looked up move to the newest chunk while that has more
+    /// than `keep` bytes free; the others are dropped. Returns false if there is no chunk.
+    fn evict_oldest(&mut self, keep: usize) -> bool {
         let Some(oldest) = self.chunks.pop_front() else { return false };
-        let first = self.first * CHUNK_BYTES as u64;
+        let first = self.first * CHUNK_BYTES_MAX as u64;
         self.first += 1;
+        self.chunk_bytes -= oldest.memory.len();
         let mut at = 0;
         while at < oldest.used {
             let header = Header::read(&oldest.memory, at);
             let (bytes, position) = (header.bytes(), first + at as u64);
             let is_here = self.table.find(header.hash, |found| *found == position).is_some();
             let credit = oldest.memory[at + CREDIT_AT];
-            let room = if is_here && credit > 0 { self.take_space(bytes, until) } else { None };
+            let room = if is_here && credit > 0 { self.take_space(bytes, keep) } else { None };
             if let (Some((to, _)), Some(newest)) = (room, self.chunks.back_mut()) {
                 newest.memory[to..to + bytes].copy_from_slice(&oldest.memory[at..at + bytes]);
                 newest.memory[to + CREDIT_AT] = credit - 1;
@@ -200,15 +211,15 @@ impl ItemShard {
 
     /// Frees memory beyond `limit`.
     pub fn shrink_to(&mut self, limit: usize) {
-        while self.bytes() > limit && self.evict_oldest(CHUNK_BYTES) {
-            let Self { table, chunks, first } = self;
+        while self.bytes() > limit && self.evict_oldest(0) {
+            let Self { table, chunks, first, .. } = self;
             table.shrink_to_fit(|position| hash_at(chunks, *first, *position));
         }
     }
 
     /// Removes all items with this hash.
     pub fn invalidate(&mut self, hash: u64) {
-        let Self { table, chunks, first } = self;
+        let Self { table, chunks, first, .. } = self;
         while let Ok(entry) = table.find_entry(hash, |found| hash_at(chunks, *first, *found) == hash) {
             entry.remove();
         }
@@ -216,7 +227,7 @@ impl ItemShard {
 
     /// Removes the items of all keys for which `gone` returns true. O(items).
     pub fn invalidate_where(&mut self, gone: &mut dyn FnMut(&[u8]) -> bool) {
-        let Self { table, chunks, first } = self;
+        let Self { table, chunks, first, .. } = self;
         table.retain(|position| {
             let (chunk, from) = place(*first, *position);
             let memory = &chunks[chunk].memory;
@@ -243,7 +254,7 @@ impl ItemShard {
 
 /// The index in the queue of the chunk of a position, and the offset in it.
 fn place(first: u64, position: u64) -> (usize, usize) {
-    ((position / CHUNK_BYTES as u64 - first) as usize, position as usize % CHUNK_BYTES)
+    ((position / CHUNK_BYTES_MAX as u64 - first) as usize, position as usize % CHUNK_BYTES_MAX)
 }
 
 fn hash_at(chunks: &VecDeque<Chunk>, first: u64, position: u64) -> u64 {

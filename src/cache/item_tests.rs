@@ -8,15 +8,23 @@ use crate::util::random::splitmix64 as random;
 use crate::util::sync::{Arc, Ordering};
 use std::collections::HashMap;
 
+const LEAF_BYTES: usize = 4096;
+
+/// A seventh of the keys has values that fill leaves of two to seven pages.
+fn pages(key: u64) -> usize {
+    if key.is_multiple_of(7) { 2 + key as usize % 6 } else { 1 }
+}
+
 fn value(key: u64, number: u64) -> Vec<u8> {
-    format!("{key} at {number}, {}", "x".repeat(random(&mut (key + number)) as usize % 90)).into_bytes()
+    let more = random(&mut (key + number)) as usize % 90 + (pages(key) - 1) * 300;
+    format!("{key} at {number}, {}", "x".repeat(more)).into_bytes()
 }
 
 /// Adds version `number` of a key.
 fn add(shard: &mut ItemShard, key: u64, number: u64, limit: usize) {
     let (name, value) = (key.to_be_bytes(), value(key, number));
-    let item = Item { key: &name, hash: bytes_hash(&name), number: SequenceNumber(number), value: &value };
-    shard.add(item, limit);
+    let (hash, number, leaf_bytes) = (bytes_hash(&name), SequenceNumber(number), pages(key) * LEAF_BYTES);
+    shard.add(Item { key: &name, hash, number, value: &value, leaf_bytes }, limit);
 }
 
 fn get(shard: &mut ItemShard, key: u64, at: u64) -> Option<(u64, Vec<u8>)> {
@@ -57,7 +65,7 @@ fn a_shard_returns_what_was_added_last_and_keeps_its_limit() {
             most = most.max(shard.len());
         }
         // Half of the lookups are for 40 keys, which stay unless they are invalidated.
-        assert!(hits > 8_000 && most > 300, "{hits} hits, {most} items");
+        assert!(hits > 8_000 && most > 200, "{hits} hits, {most} items");
         shard.invalidate_where(&mut |key| key < &20u64.to_be_bytes()[..]);
         assert!((0..20).all(|key| get(&mut shard, key, u64::MAX).is_none()));
         assert!((20..3_000).any(|key| get(&mut shard, key, u64::MAX).is_some()));
@@ -78,10 +86,29 @@ fn items_with_hits_outlive_those_without() {
 }
 
 #[test]
+fn items_that_fill_their_leaf_and_leaves_larger_than_the_limit_are_not_kept() {
+    let mut shard = ItemShard::default();
+    let mut offer = |key: &[u8], value: usize, leaf_bytes, limit| {
+        let value = vec![7; value];
+        let item = Item { key, hash: bytes_hash(key), number: SequenceNumber(1), value: &value, leaf_bytes };
+        shard.add(item, limit);
+        (shard.len(), shard.bytes() <= limit)
+    };
+    assert_eq!(offer(b"large", 2100, LEAF_BYTES, 64 << 10), (0, true));
+    assert_eq!(offer(b"half", 2100, 2 * LEAF_BYTES, 64 << 10), (1, true));
+    assert_eq!(offer(b"page of a huge leaf", 2100, 64 * LEAF_BYTES, 1 << 20), (1, true));
+    // It fits in what is left of the chunk of two pages; the next one would need eight pages of twelve, and gets them.
+    assert_eq!(offer(b"beside it", 5000, 8 * LEAF_BYTES, 48 << 10), (2, true));
+    assert_eq!(offer(b"no room for its chunk", 9000, 8 * LEAF_BYTES, 30 << 10), (2, true));
+    assert_eq!(offer(b"instead of all others", 9000, 8 * LEAF_BYTES, 36 << 10), (1, true));
+}
+
+#[test]
 fn keys_with_equal_hashes_are_distinguished_and_invalidated_together() {
     let mut shard = ItemShard::default();
     for (key, value) in [("a", "1"), ("b", "2")] {
-        let item = Item { key: key.as_bytes(), hash: 5, number: SequenceNumber(1), value: value.as_bytes() };
+        let (number, value, leaf_bytes) = (SequenceNumber(1), value.as_bytes(), LEAF_BYTES);
+        let item = Item { key: key.as_bytes(), hash: 5, number, value, leaf_bytes };
         shard.add(item, 64 << 10);
         shard.add(Item { value: b"again", ..item }, 64 << 10);
     }
@@ -101,7 +128,8 @@ fn cached(cache: &ItemCache, key: u64) -> bool {
 
 fn offer(cache: &ItemCache, stamp: u64, key: u64) {
     let name = key.to_be_bytes();
-    cache.add(stamp, Item { key: &name, hash: bytes_hash(&name), number: SequenceNumber(1), value: &[7; 100] });
+    let (number, value, leaf_bytes) = (SequenceNumber(1), &[7; 100], LEAF_BYTES);
+    cache.add(stamp, Item { key: &name, hash: bytes_hash(&name), number, value, leaf_bytes });
 }
 
 #[test]
@@ -144,7 +172,8 @@ fn an_empty_cache_has_no_shards_and_knows_of_every_change() {
     let total = Arc::default();
     let cache = ItemCache::new(1 << 20, Arc::clone(&total));
     let add = |stamp: u64, key: &[u8]| {
-        let item = Item { key, hash: bytes_hash(key), number: SequenceNumber(1), value: b"value" };
+        let (number, leaf_bytes) = (SequenceNumber(1), LEAF_BYTES);
+        let item = Item { key, hash: bytes_hash(key), number, value: b"value", leaf_bytes };
         cache.add(stamp, item);
     };
     let early = cache.stamp();

@@ -22,7 +22,7 @@ pub mod simulated;
 #[cfg(test)]
 mod tests;
 
-pub use aligned::AlignedBuffer;
+pub use aligned::{AlignedBuffer, FRAME_BYTES_MAX};
 pub use buffer_file::BufferFile;
 pub use clock::{Clock, SystemClock};
 pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory};

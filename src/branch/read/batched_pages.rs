@@ -5,7 +5,7 @@
 //! every round makes progress, whatever the cache evicts in the meantime.
 
 use super::page_read::{FoundPage, WantedPage};
-use super::pages::{Pages, Stopped, is_small_leaf};
+use super::pages::{LeavesRead, Pages, Stopped};
 use crate::branch::branch::{Branch, page_number};
 use crate::cache::Page;
 use crate::util::sync::Arc;
@@ -20,13 +20,14 @@ pub struct BatchedPages<'t> {
     guard: Guard,
     missing: HashMap<Place, (&'t Branch, WantedPage)>,
     held: HashMap<Place, Page>,
-    small_leaves_read: u64,
+    leaves_read: LeavesRead,
 }
 
 impl BatchedPages<'_> {
     /// A source with nothing collected.
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), small_leaves_read: 0 }
+        let leaves_read = LeavesRead::default();
+        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), leaves_read }
     }
 
     /// Reads all collected pages at once and inserts them into the cache. Returns the first error. Afterwards the
@@ -52,7 +53,7 @@ impl<'t> Pages<'t> for BatchedPages<'t> {
     {
         let place = (branch.meta().file, page_number(wanted.offset));
         if let Some(page) = self.held.get(&place) {
-            self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
+            self.leaves_read.note(wanted, page);
             return Ok(FoundPage::Read(Arc::clone(page)));
         }
         if let Some(page) = branch.cached(wanted, &self.guard)? {
@@ -65,8 +66,8 @@ impl<'t> Pages<'t> for BatchedPages<'t> {
     fn guard(&self) -> &Guard {
         &self.guard
     }
-    fn small_leaves_read(&self) -> u64 {
-        self.small_leaves_read
+    fn leaves_read(&self) -> LeavesRead {
+        self.leaves_read
     }
 }
 

@@ -1,7 +1,7 @@
 //! The page source of a get that waits for the disk at each missing page. One thread at a time.
 
 use super::page_read::{FoundPage, WantedPage};
-use super::pages::{Pages, is_small_leaf};
+use super::pages::{LeavesRead, Pages};
 use crate::branch::branch::Branch;
 use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
@@ -9,14 +9,14 @@ use crossbeam_epoch::Guard;
 /// Reads each page that is not in memory immediately.
 pub struct BlockingPages {
     guard: Guard,
-    small_leaves_read: u64,
+    leaves_read: LeavesRead,
 }
 
 impl BlockingPages {
     /// A source for one operation: the epoch stays pinned until the value is dropped.
     #[inline]
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), small_leaves_read: 0 }
+        Self { guard: crossbeam_epoch::pin(), leaves_read: LeavesRead::default() }
     }
 }
 
@@ -30,7 +30,7 @@ impl<'t> Pages<'t> for BlockingPages {
     {
         let found = branch.page(wanted, true, &self.guard)?;
         if let FoundPage::Read(page) = &found {
-            self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
+            self.leaves_read.note(wanted, page);
         }
         Ok(found)
     }
@@ -41,7 +41,7 @@ impl<'t> Pages<'t> for BlockingPages {
     }
 
     #[inline]
-    fn small_leaves_read(&self) -> u64 {
-        self.small_leaves_read
+    fn leaves_read(&self) -> LeavesRead {
+        self.leaves_read
     }
 }

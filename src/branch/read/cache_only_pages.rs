@@ -1,7 +1,7 @@
 //! The page source of a get that must not wait for the disk. One thread at a time.
 
 use super::page_read::{FoundPage, WantedPage};
-use super::pages::{Pages, Stopped};
+use super::pages::{LeavesRead, Pages, Stopped};
 use crate::branch::branch::Branch;
 use crossbeam_epoch::Guard;
 
@@ -35,7 +35,7 @@ impl<'t> Pages<'t> for CacheOnlyPages {
         &self.guard
     }
 
-    fn small_leaves_read(&self) -> u64 {
-        0
+    fn leaves_read(&self) -> LeavesRead {
+        LeavesRead::default()
     }
 }

@@ -6,7 +6,7 @@
 use super::page_read::{FoundPage, WantedPage};
 use crate::branch::branch::Branch;
 use crate::cache::Page;
-use crate::format::page::{PAGE_BYTES, PageKind};
+use crate::format::page::PageKind;
 use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
@@ -33,10 +33,8 @@ pub trait Pages<'t> {
     /// The epoch guard under which pages are looked up.
     fn guard(&self) -> &Guard;
 
-    /// The number of leaves so far that were not in the cache and whose memory has the size of an item cache chunk. The
-    /// item cache grows by the memory that the page cache gives up, and memory of one size cannot serve another size
-    /// (`io/frames.rs`).
-    fn small_leaves_read(&self) -> u64;
+    /// The leaves so far that were not in the cache, and whose values may be added to the item cache.
+    fn leaves_read(&self) -> LeavesRead;
 
     /// Pins the value at this range of the payload of the last returned leaf, or else appends it to `out`.
     fn pin_value(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
@@ -44,8 +42,21 @@ pub trait Pages<'t> {
     }
 }
 
-pub(in crate::branch) fn is_small_leaf(wanted: WantedPage, page: &Page) -> bool {
-    wanted.kind == PageKind::Leaf && page.memory_bytes() == PAGE_BYTES
+/// Leaves that were not in the cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeavesRead {
+    /// Their number.
+    pub count: u64,
+    /// Bytes of memory of the last one.
+    pub last_bytes: usize,
+}
+
+impl LeavesRead {
+    pub(in crate::branch) fn note(&mut self, wanted: WantedPage, page: &Page) {
+        if wanted.kind == PageKind::Leaf {
+            *self = Self { count: self.count + 1, last_bytes: page.memory_bytes() };
+        }
+    }
 }
 
 /// Why a get over `BatchedPages` or `CacheOnlyPages` ended.

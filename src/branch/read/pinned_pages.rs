@@ -2,7 +2,7 @@
 
 use super::blocking_pages::BlockingPages;
 use super::page_read::{FoundPage, WantedPage};
-use super::pages::Pages;
+use super::pages::{LeavesRead, Pages};
 use crate::branch::branch::Branch;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{PAGE_HEADER_BYTES, PageKind};
@@ -52,9 +52,9 @@ impl<'t> Pages<'t> for PinnedPages {
         Pages::guard(&self.reading)
     }
 
-    /// Always 0: the value is not in the get's buffer, so it cannot be added to the item cache.
-    fn small_leaves_read(&self) -> u64 {
-        0
+    /// Always none: the value is not in the get's buffer, so it cannot be added to the item cache.
+    fn leaves_read(&self) -> LeavesRead {
+        LeavesRead::default()
     }
 
     fn pin_value(&mut self, value: Range<usize>, out: &mut Vec<u8>) {

@@ -132,17 +132,19 @@ impl ReadPath {
             }
         }
         with_encoded(keyspace, user_key, |key| {
-            let (items, before) = (self.cache.items(), pages.small_leaves_read());
+            let (items, before) = (self.cache.items(), pages.leaves_read().count);
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
             }
             let start = out.len();
             let found = view.disk.get(key, hash, at, pages, out)?;
+            let leaves = pages.leaves_read();
             if let Some((number, Kind::Put)) = found
-                && pages.small_leaves_read() > before
+                && leaves.count > before
                 && at >= view.newest_start()
             {
-                items.add(stamp, Item { key, hash, number, value: &out[start..] });
+                let leaf_bytes = leaves.last_bytes;
+                items.add(stamp, Item { key, hash, number, value: &out[start..], leaf_bytes });
             }
             Ok(found)
         })
