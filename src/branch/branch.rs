@@ -12,7 +12,7 @@ use crate::format::page::{PAGE_BYTES, PageOwner};
 use crate::io::{AlignedBuffer, BufferFile, StorageFile};
 use crate::merge::RangeTombstones;
 use crate::util::key::wide_head;
-use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, OnceLock, Ordering};
 use crate::util::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,8 @@ pub struct Branch {
     /// If the file is in memory only.
     buffered: Option<Buffered>,
     obsolete: AtomicBool,
+    /// Pages that readers missed in the cache.
+    misses: AtomicU64,
     _counted: (CountedMetadata, Option<CountedBuffer>),
 }
 
@@ -58,15 +60,40 @@ impl Branch {
         let record = size_of::<BranchMeta>() + meta.key_min.len() + meta.key_max.len() + 8 * meta.value_files.len();
         let bytes = size_of::<Self>() + size_of::<PageTable>() + 2 * record + path.as_os_str().len() + ELSEWHERE_BYTES;
         let memory = context.cache.memory();
+        if buffered.is_some() {
+            context.buffered_comes(meta.bytes);
+        }
         let in_buffer = buffered.as_ref().map(|buffered| memory.count_buffer(buffered.bytes(&meta)));
         let _counted = (memory.count_metadata(bytes), in_buffer);
         let context = Arc::clone(context);
-        Arc::new(Self { context, meta, path, table, heads, footer, range_tombstones, buffered, obsolete, _counted })
+        let misses = AtomicU64::new(0);
+        Arc::new(Self {
+            context,
+            meta,
+            path,
+            table,
+            heads,
+            footer,
+            range_tombstones,
+            buffered,
+            obsolete,
+            misses,
+            _counted,
+        })
     }
 
     /// What it has if its file is in memory only.
     pub fn in_buffer(&self) -> Option<&Buffered> {
         self.buffered.as_ref()
+    }
+
+    /// The pages that readers did not find in the cache since the store was opened.
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The manifest's record of the branch.
@@ -184,6 +211,7 @@ fn read_footer(file: &dyn StorageFile, owner: PageOwner, bytes: u64) -> Result<B
 impl Drop for Branch {
     fn drop(&mut self) {
         if self.buffered.is_some() {
+            self.context.buffered_goes(self.meta.bytes);
             self.context.cache.remove_file(self.meta.file);
         } else if self.obsolete.load(Ordering::Acquire) {
             self.context.branch_is_obsolete(self.meta.file);

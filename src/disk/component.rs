@@ -257,6 +257,14 @@ impl Component {
         }
     }
 
+    /// The entries that scans have taken from branches in memory since it was opened.
+    pub fn buffered_rows(&self) -> u64 {
+        match self {
+            Self::Trunk(_) => 0,
+            Self::Levels(levels) => levels.buffered_rows(),
+        }
+    }
+
     /// What it has written since it was opened.
     pub fn written(&self) -> Written {
         match self {

@@ -27,7 +27,7 @@ pub const MAGIC: [u8; 8] = *b"ALVSTATS";
 /// The longest file.
 pub const FILE_BYTES_MAX: usize = HEADER_BYTES + PAYLOAD_BYTES_MAX;
 /// Figures of each level.
-pub const LEVEL_FIGURES: usize = 9;
+pub const LEVEL_FIGURES: usize = 10;
 
 const HEADER_BYTES: usize = 32;
 const PAYLOAD_BYTES_MAX: usize = 32 << 10;
@@ -181,7 +181,7 @@ mod tests {
             process: 77,
             written_at: 1_700_000_000_000,
             counters: vec![0, 1, u64::MAX],
-            levels: vec![[1, 2, 3, 4, 5, 6, 7, 8, 9], [0; LEVEL_FIGURES]],
+            levels: vec![[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0; LEVEL_FIGURES]],
             tasks: vec![task(None), task(Some(Vec::new())), task(Some(b"z".to_vec()))],
             failure: Some("the disk died".into()),
         }

@@ -549,7 +549,7 @@ fn stats_files() -> Vec<Vec<u8>> {
         process: 7,
         written_at: 1_700_000_000_000,
         counters: (0..35).map(|at| at * 1000).collect(),
-        levels: vec![[1, 1, 2, 3, 4096, 50, 2, 2, 9], [0, 2, 2, 3, 4096, 50, 3, 1, 0]],
+        levels: vec![[1, 1, 2, 3, 4096, 50, 2, 2, 9, 6], [0, 2, 2, 3, 4096, 50, 3, 1, 0, 0]],
         tasks: vec![task.clone(), TaskImage { to: None, ..task }],
         failure: Some("the disk died".into()),
     };

@@ -10,7 +10,7 @@ macro_rules! fields {
     };
 }
 
-/// Returns every field of `alluvium::Stats` by its name, and the write amplification.
+/// Returns every field of `alluvium::Stats` by its name, the write amplification and the approximate number of keys.
 pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     fields!(result, stats,
@@ -20,15 +20,16 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
         incorporations jobs splits joins live_rewrites reused_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
         garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates
         background_write_limit background_paused ballast_bytes disk_full skipped buffer_bytes parent_bytes buffered_bytes
-        transition_bytes checkpoint_bytes);
+        transition_bytes checkpoint_bytes buffered_rows);
     result.set_item("write_amplification", stats.write_amplification())?;
+    result.set_item("approximate_keys", stats.approximate_keys())?;
     result.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;
     result.set_item("failure", stats.failure.as_deref())?;
     result.set_item("running", stats.running.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let mut levels = Vec::new();
     for level in &stats.levels {
         let figures = PyDict::new(py);
-        fields!(figures, level, height nodes bundles branches bytes entries tombstones runs probes);
+        fields!(figures, level, height nodes bundles branches bytes entries tombstones runs probes cache_misses);
         levels.push(figures);
     }
     result.set_item("levels", levels)?;

@@ -159,6 +159,7 @@ impl Branch {
     /// Inserts a page that was not in the cache into the cache.
     pub(in crate::branch) fn insert_into_cache(&self, wanted: WantedPage, page: &Page) {
         let number = page_number(wanted.offset);
+        self.note_miss();
         self.context().cache.insert_missed(self.table(), number, Arc::clone(page), wanted.kind);
     }
 

@@ -100,6 +100,8 @@ pub struct BranchCursor {
     tag: u64,
     value: Range<usize>,
     valid: bool,
+    /// Entries passed since they were counted last.
+    passed: u64,
 }
 
 fn index_count(payload: &[u8]) -> usize {
@@ -127,6 +129,15 @@ impl BranchCursor {
             tag: 0,
             value: 0..0,
             valid: false,
+            passed: 0,
+        }
+    }
+
+    /// Counts what a user's cursor took from memory.
+    fn count_passed(&mut self) {
+        let passed = std::mem::take(&mut self.passed);
+        if passed > 0 && self.purpose == Purpose::Read && self.branch.in_buffer().is_some() {
+            self.branch.context().note_buffered_rows(passed);
         }
     }
 
@@ -224,6 +235,13 @@ impl BranchCursor {
 
     /// As `pass`, to the end of the leaf: `None` if that was reached. The page is parsed once.
     fn pass_in_leaf(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
+        let before = self.at;
+        let flow = self.visit_in_leaf(limit, visit);
+        self.passed += (self.at - before) as u64 + u64::from(flow.is_none());
+        flow
+    }
+
+    fn visit_in_leaf(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
         let payload = self.leaf.payload();
         let page = SortedPage::new(payload)?;
         loop {
@@ -282,6 +300,7 @@ impl BranchCursor {
 
     /// Begins a search, which `search_together` completes.
     pub fn begin_search(&mut self) -> Result<()> {
+        self.count_passed();
         self.valid = false;
         self.path.clear();
         let footer = self.branch.footer()?;
@@ -394,6 +413,12 @@ impl BranchCursor {
     }
 }
 
+impl Drop for BranchCursor {
+    fn drop(&mut self) {
+        self.count_passed();
+    }
+}
+
 impl Cursor for BranchCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
@@ -429,12 +454,14 @@ impl Cursor for BranchCursor {
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
+        self.passed += 1;
         self.position_at_or_after(self.at + 1)
     }
 
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
+        self.passed += 1;
         self.position_before(self.at)
     }
 

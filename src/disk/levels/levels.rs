@@ -236,6 +236,11 @@ impl Levels {
         self.history.backoff.release(available);
     }
 
+    /// The entries that scans have taken from branches in memory since opening.
+    pub fn buffered_rows(&self) -> u64 {
+        self.context.buffered_rows()
+    }
+
     /// What was written since opening.
     pub fn written(&self) -> Written {
         self.counters.written()

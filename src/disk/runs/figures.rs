@@ -20,6 +20,8 @@ pub struct LevelFigures {
     pub probes_max: u64,
     /// The active data in them.
     pub load: Load,
+    /// Pages of these branches that readers missed in the cache.
+    pub misses: u64,
 }
 
 /// The figures of a version.

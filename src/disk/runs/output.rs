@@ -89,9 +89,8 @@ pub struct OutputWriter<'a> {
     parts: NewParts,
     /// Bytes of finished part files.
     finished_bytes: u64,
-    /// The bytes of parts that may stay in memory, and of those that do.
-    space: u64,
-    buffered_bytes: u64,
+    /// Parts stay in memory while the store has fewer bytes there.
+    buffered_until: u64,
     /// Such a part ends at a cut once it has this size.
     buffered_min: u64,
     /// If the open part is to stay in memory: the origins of its entries.
@@ -115,17 +114,17 @@ impl<'a> OutputWriter<'a> {
             tombstones: RangeTombstones::default(),
             parts: NewParts::default(),
             finished_bytes: 0,
-            space: 0,
-            buffered_bytes: 0,
+            buffered_until: 0,
             buffered_min: 0,
             origins: None,
         }
     }
 
-    /// Parts stay in memory until they have so many bytes in all, except those of which an entry has no origin, from which
-    /// it could be made again. They end at a cut once they have `bytes_min`.
-    pub fn buffered(self, space: u64, bytes_min: u64) -> Self {
-        Self { space, buffered_min: bytes_min, ..self }
+    /// Parts stay in memory while the store has fewer bytes than `until` in branches in memory, whoever made them, and but
+    /// for parts of which an entry has no origin, from which it could be made again. They end at a cut once they have
+    /// `bytes_min`.
+    pub fn buffered(self, until: u64, bytes_min: u64) -> Self {
+        Self { buffered_until: until, buffered_min: bytes_min, ..self }
     }
 
     /// Also ends a part file where close keys end, once the file has `bytes`.
@@ -206,7 +205,7 @@ impl<'a> OutputWriter<'a> {
         let builder = match &mut self.builder {
             Some(builder) => builder,
             empty => {
-                self.origins = (self.buffered_bytes < self.space).then(Origins::default);
+                self.origins = (self.context.buffered_bytes() < self.buffered_until).then(Origins::default);
                 empty.insert(new_part(self.context, self.filter_bits, self.origins.is_some())?)
             }
         };
@@ -257,9 +256,8 @@ impl<'a> OutputWriter<'a> {
                 None => Branch::new(self.context, builder.finish()?),
                 Some(origins) => end_buffered(self.context, builder, origins)?,
             };
-            match part.in_buffer() {
-                None => self.finished_bytes += part.meta().bytes,
-                Some(_) => self.buffered_bytes += part.meta().bytes,
+            if part.in_buffer().is_none() {
+                self.finished_bytes += part.meta().bytes;
             }
             self.parts.0.push(part);
         }

@@ -66,6 +66,7 @@ impl ReadPath {
             tombstones: level.load.tombstones,
             runs: level.runs_max,
             probes: level.probes_max,
+            cache_misses: level.misses,
         };
         Stats {
             last_number: self.sequencer.last_relaxed().0,
@@ -104,6 +105,7 @@ impl ReadPath {
                     height,
                     bytes: meta.bytes,
                     entries: meta.entries,
+                    cache_misses: branch.misses(),
                     first_key: user_key(&meta.key_min),
                     last_key: user_key(&meta.key_max),
                 });

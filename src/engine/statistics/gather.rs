@@ -55,6 +55,7 @@ impl Statistics {
             buffered_bytes: written.buffered_bytes,
             transition_bytes: written.transition_bytes,
             checkpoint_bytes: written.checkpoint_bytes,
+            buffered_rows: self.disk.buffered_rows(),
             slowed_writes: threads.sum(|counters| &counters.slowed_writes),
             slowed_ns: threads.sum(|counters| &counters.slowed_ns),
             garbage_slowed_writes: threads.sum(|counters| &counters.garbage_slowed_writes),

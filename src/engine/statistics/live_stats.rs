@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 56] {
+fn counters(stats: &mut Stats) -> [&mut u64; 57] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     [
         &mut stats.last_number,
@@ -195,6 +195,7 @@ fn counters(stats: &mut Stats) -> [&mut u64; 56] {
         &mut stats.buffered_bytes,
         &mut stats.transition_bytes,
         &mut stats.checkpoint_bytes,
+        &mut stats.buffered_rows,
     ]
 }
 
@@ -244,14 +245,16 @@ fn stats_of(image: StatsImage) -> Stats {
 }
 
 fn level_figures(level: &LevelStats) -> [u64; LEVEL_FIGURES] {
-    let LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones } = *level;
-    [height.into(), nodes, bundles, branches, bytes, entries, runs, probes, tombstones]
+    let LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones, cache_misses } =
+        *level;
+    [height.into(), nodes, bundles, branches, bytes, entries, runs, probes, tombstones, cache_misses]
 }
 
 fn level_of(
-    [height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones]: [u64; LEVEL_FIGURES],
+    [height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones, cache_misses]: [u64; LEVEL_FIGURES],
 ) -> LevelStats {
-    LevelStats { height: height as u32, nodes, bundles, branches, bytes, entries, runs, probes, tombstones }
+    let height = height as u32;
+    LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones, cache_misses }
 }
 
 fn task_image(task: BackgroundTask) -> TaskImage {

@@ -24,6 +24,9 @@ pub struct LevelStats {
     pub runs: u64,
     /// The most maplet and filter lookups that a get makes in one of the nodes before it reads data.
     pub probes: u64,
+    /// Pages of these branches that reads did not find in the page cache since the store was opened. A branch takes its
+    /// count along when it moves to another level, and away when it is merged.
+    pub cache_misses: u64,
 }
 
 /// A branch file of the tree.
@@ -37,6 +40,8 @@ pub struct BranchFile {
     pub bytes: u64,
     /// Entries: all versions and tombstones, including those that no node reads any more.
     pub entries: u64,
+    /// Its pages that reads did not find in the page cache since the store was opened.
+    pub cache_misses: u64,
     /// The first key.
     pub first_key: Vec<u8>,
     /// The last key.
@@ -225,6 +230,8 @@ pub struct Stats {
     pub transition_bytes: u64,
     /// Bytes of branch files by checkpoints of what was in memory. A part of `compacted_bytes`.
     pub checkpoint_bytes: u64,
+    /// Entries that scans took from the branches in memory.
+    pub buffered_rows: u64,
     /// Bytes of trunk work that is due.
     pub debt_bytes: u64,
     /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows
@@ -266,6 +273,15 @@ impl Stats {
     /// Bytes of branch files written for each byte of user data. The log does not count.
     pub fn write_amplification(&self) -> f64 {
         (self.incorporated_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
+    }
+
+    /// About how many keys the store has: the entries in memory and in all levels, but for tombstones and one entry that
+    /// each of them hides. A key with several entries that were not merged yet counts several times, so right after
+    /// overwrites the estimate is too high; after `Db::compact` of everything it is the number of keys that branch files
+    /// have.
+    pub fn approximate_keys(&self) -> u64 {
+        let of_level = |level: &LevelStats| level.entries.saturating_sub(level.tombstones.saturating_mul(2));
+        self.memory_entries + self.levels.iter().map(of_level).sum::<u64>()
     }
 }
 

@@ -211,6 +211,7 @@ pub fn level_json(level: &LevelStats) -> Value {
         "bytes": level.bytes,
         "runs": level.runs,
         "probes": level.probes,
+        "cache_misses": level.cache_misses,
     })
 }
 
@@ -262,6 +263,7 @@ fn statistics(stats: &Stats) -> Report {
         .size("buffered_bytes", "", stats.buffered_bytes)
         .size("transition_bytes", "", stats.transition_bytes)
         .size("checkpoint_bytes", "", stats.checkpoint_bytes)
+        .count("buffered_rows", "", stats.buffered_rows)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
         .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)

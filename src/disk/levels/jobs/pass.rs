@@ -78,14 +78,14 @@ impl Pass<'_> {
         let cuts: Vec<Vec<Key>> = levels.clone().map(|level| self.cuts(version, compaction, level)).collect();
         let writers = levels.clone().zip(&cuts).map(|(level, cuts)| {
             let writer = self.writer(version, level, cuts);
-            let space = match compaction.buffers {
+            let until = match compaction.buffers {
                 true if compaction.is_output_buffered() => u64::MAX,
-                true if level > compaction.output.level() => version.buffer_space(),
+                true if level > compaction.output.level() => self.tuning.usable_buffer_bytes(),
                 _ => 0,
             };
-            match space {
+            match until {
                 0 => writer.split_at_gaps_from(self.tuning.small_file_bytes()),
-                space => writer.buffered(space, self.tuning.small_buffered_bytes()),
+                until => writer.buffered(until, self.tuning.small_buffered_bytes()),
             }
         });
         let writers = writers.collect();

@@ -14,6 +14,7 @@ impl LevelsVersion {
             runs_max: level.runs.len() as u64,
             probes_max: level.runs.len() as u64,
             load: level.load(),
+            misses: level.branches().map(|branch| branch.misses()).sum(),
         };
         let levels: Vec<LevelFigures> =
             self.levels().iter().enumerate().filter(|(_, level)| !level.runs.is_empty()).map(of_level).collect();

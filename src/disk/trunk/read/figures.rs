@@ -32,4 +32,5 @@ fn add(levels: &mut Vec<LevelFigures>, node: &Node) {
     let probes = node.slots.iter().map(|slot| slot.probes()).max().unwrap_or(0);
     level.probes_max = level.probes_max.max(probes as u64);
     level.load += node.active;
+    level.misses += node.branches().map(|branch| branch.misses()).sum::<u64>();
 }

@@ -21,6 +21,7 @@ fn full() -> Stats {
         runs: 7,
         probes: 8,
         tombstones: 9,
+        cache_misses: 10,
     };
     let task = |kind, node, to| BackgroundTask {
         kind,
@@ -83,6 +84,7 @@ fn full() -> Stats {
         buffered_bytes: 159,
         transition_bytes: 160,
         checkpoint_bytes: 161,
+        buffered_rows: 162,
         slowed_writes: 128,
         slowed_ns: 129,
         stalled_writes: 130,

@@ -107,6 +107,22 @@ fn readers_outlive_what_they_have_read_in_memory() {
     assert!(contents(&db).values().all(|value| value == b"other"));
 }
 
+/// A cursor counts what it took from memory when it ends, or seeks again.
+#[test]
+fn scans_count_what_they_take_from_memory() {
+    let (_, db, pairs) = waiting(options(None), 300);
+    assert_eq!(db.stats().buffered_rows, 0);
+    let backward = || db.iter().unwrap().rev().map(|pair| pair.unwrap()).collect::<Pairs>();
+    assert!(contents(&db) == pairs && backward() == pairs && contents(&db) == pairs);
+    let rows = db.stats().buffered_rows;
+    assert!((2..=3 * 15).contains(&rows), "{rows}");
+    write_checkpoint(&db);
+    assert!(contents(&db) == pairs);
+    let rows = db.stats().buffered_rows;
+    assert!(contents(&db) == pairs && backward() == pairs);
+    assert_eq!(db.stats().buffered_rows, rows, "nothing was in memory");
+}
+
 /// A read-only opener makes the branches in memory again from files that a checkpoint of the writer then drops.
 #[test]
 fn a_read_only_opener_keeps_the_files_that_a_checkpoint_drops() {
