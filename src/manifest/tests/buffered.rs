@@ -1,10 +1,13 @@
 //! Buffered branches in the state by itself: edits that fit, edits that do not, and the check of all.
 
 use crate::format::manifest_edit::{
-    BranchMeta, BufferedMeta, ItemRun, LevelsShape, ManifestEdit, ParentItems, RunChange, RunId,
+    BranchMeta, BufferedMeta, Identity, ItemRun, LevelsShape, ManifestEdit, ParentItems, RunChange, RunId,
 };
-use crate::manifest::ManifestState;
-use crate::util::FileNumber;
+use crate::io::Storage;
+use crate::io::simulated::SimulatedStorage;
+use crate::manifest::{Manifest, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, FileNumber};
 
 const SHAPE: LevelsShape = LevelsShape {
     size_ratio: 10,
@@ -40,16 +43,19 @@ fn buffered() -> BufferedMeta {
     BufferedMeta { meta: branch(20, ("c", "k"), 3), parents: vec![items(10, &[(4, 1)]), items(11, &[(0, 1), (3, 1)])] }
 }
 
-fn small() -> ManifestState {
-    let mut state = ManifestState::default();
-    let edit = ManifestEdit {
+fn small_edit() -> ManifestEdit {
+    ManifestEdit {
         levels: Some(SHAPE),
         branches_added: vec![branch(10, ("a", "f"), 5), branch(11, ("g", "p"), 5), branch(12, ("a", "z"), 9)],
         buffered_added: vec![buffered()],
         runs: vec![change(1, 6, &[], &[12]), change(2, 6, &[], &[20])],
         ..ManifestEdit::default()
-    };
-    state.apply(&edit).unwrap();
+    }
+}
+
+fn small() -> ManifestState {
+    let mut state = ManifestState::default();
+    state.apply(&small_edit()).unwrap();
     state.check().unwrap();
     state
 }
@@ -140,4 +146,28 @@ fn the_check_finds_what_no_run_has_and_what_has_no_parent() {
         let error = state.check().expect_err(expected);
         assert!(error.contains(expected), "{at}: {error}, not {expected}");
     }
+}
+
+/// The records of what is in memory are in the snapshot with which a rotated file begins, and in the edits after it.
+#[test]
+fn a_rotated_file_has_the_buffered_branches() {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
+    let identity = Identity { database: DatabaseId(7) };
+    let mut manifest = Manifest::create(Arc::clone(&storage), identity, &small_edit()).unwrap();
+    let added =
+        |file: u64, keys| BufferedMeta { meta: branch(file, keys, 1), parents: vec![items(11, &[(file - 20, 1)])] };
+    for (file, keys) in [(21, ("q", "q")), (22, ("r", "r"))] {
+        manifest.rotate().unwrap();
+        assert_eq!(*Manifest::open(Arc::clone(&storage)).unwrap().state(), *manifest.state());
+        let edit = ManifestEdit {
+            buffered_added: vec![added(file, keys)],
+            runs: vec![change(2, 6, &[], &[file])],
+            ..ManifestEdit::default()
+        };
+        manifest.append(&edit).unwrap();
+    }
+    let state = manifest.state().clone();
+    drop(manifest);
+    assert_eq!(state.buffered.len(), 3);
+    assert_eq!(*Manifest::open(Arc::clone(&storage)).unwrap().state(), state);
 }

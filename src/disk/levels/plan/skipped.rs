@@ -7,7 +7,7 @@ use crate::disk::levels::state::version::{LevelRun, LevelsVersion};
 
 /// Waiting files are merged into the level's own run once they have one byte for so many that they overlap there: the
 /// rewriting that each byte costs.
-const OVERLAP_MAX: u64 = 3;
+const OVERLAP_MAX: u64 = 2;
 
 /// The waiting runs of a level, newest first.
 pub fn waiting(version: &LevelsVersion, level: usize) -> &[LevelRun] {
