@@ -17,9 +17,19 @@ pub struct FilterPart(Vec<Vec<u8>>);
 impl FilterPart {
     /// Builds it.
     pub fn build(fingerprints: &[u32]) -> Self {
-        let mut builder = FilterBuilder::new(quotient::REMAINDER_BITS);
+        Self::build_with(quotient::REMAINDER_BITS, fingerprints)
+    }
+
+    /// Builds it with remainders of these bits.
+    pub fn build_with(remainder_bits: u32, fingerprints: &[u32]) -> Self {
+        let mut builder = FilterBuilder::new(remainder_bits);
         fingerprints.iter().for_each(|fingerprint| builder.add(*fingerprint));
         Self(builder.finish())
+    }
+
+    /// Bytes of its pages.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
     }
 
     /// The fingerprint of a user key.
