@@ -6,8 +6,8 @@ use crate::engine::{
 };
 use crate::striped::{Increments, Striped};
 use alluvium::{
-    Change, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats, WriteBatch,
-    WriteOptions,
+    Change, Compression, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats,
+    WriteBatch, WriteOptions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -72,6 +72,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let maplets = !options.plain_filters;
+    let compression = if options.compressed { Compression::Lz4 } else { Compression::None };
     let has_buffers = options.component == Some(Component::Skip) && options.levels.buffer_bytes != Some(0);
     let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
     let disk_component = options.component.map(|component| match component {
@@ -87,6 +88,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         memory_component,
         disk_component,
         maplets,
+        compression,
         background_write_limit: each(options.write_limit),
         ..Options::default()
     };
@@ -217,6 +219,7 @@ impl Engine for Store {
                 left: stats.buffered_bytes,
                 recorded: stats.transition_bytes,
                 checkpointed: stats.checkpoint_bytes,
+                scanned: stats.buffered_rows,
             }),
         }
     }

@@ -35,7 +35,7 @@ pub struct Figures {
     pub buffered: Option<Buffered>,
 }
 
-/// Bytes of what compactions left in memory.
+/// What compactions left in memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffered {
     /// Left there instead of being written to files.
@@ -44,6 +44,8 @@ pub struct Buffered {
     pub recorded: u64,
     /// Written to files by checkpoints.
     pub checkpointed: u64,
+    /// Not bytes: pairs that scans took from there.
+    pub scanned: u64,
 }
 
 impl Buffered {
@@ -53,6 +55,7 @@ impl Buffered {
             left: self.left.saturating_sub(before.left),
             recorded: self.recorded.saturating_sub(before.recorded),
             checkpointed: self.checkpointed.saturating_sub(before.checkpointed),
+            scanned: self.scanned.saturating_sub(before.scanned),
         }
     }
 
@@ -62,6 +65,7 @@ impl Buffered {
             left: self.left + other.left,
             recorded: self.recorded + other.recorded,
             checkpointed: self.checkpointed + other.checkpointed,
+            scanned: self.scanned + other.scanned,
         }
     }
 }
@@ -98,6 +102,9 @@ pub struct EngineOptions {
     /// Use a filter for each file, if the engine has something better by default.
     #[serde(default)]
     pub plain_filters: bool,
+    /// Whether data files are compressed, if the engine can.
+    #[serde(default)]
+    pub compressed: bool,
     /// What keeps the data on disk, if the engine has a choice; `None` for its default.
     #[serde(default)]
     pub component: Option<Component>,

@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
             (true, true) => settings.num.unwrap_or(Settings::NUM_DEFAULT),
             (false, false) => 0,
         };
-        let values = Values::new(settings.value_size);
+        let values = Values::compressing(settings.value_size, settings.value_percent);
         let order = settings.order;
         Ok(Self { factory, directory, settings, values, engine: None, order, loaded })
     }

@@ -39,6 +39,9 @@ pub struct Settings {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
+    /// The percentage to which values compress, about; 100: not at all.
+    #[serde(default = "incompressible")]
+    pub value_percent: u8,
     /// Pairs per batch in fills and overwrites.
     pub batch_size: usize,
     /// Pairs after the first that `seekrandom` reads.
@@ -65,6 +68,10 @@ pub struct Settings {
     pub engine: EngineOptions,
 }
 
+fn incompressible() -> u8 {
+    100
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -74,6 +81,7 @@ impl Default for Settings {
             threads: 1,
             key_size: 8,
             value_size: 100,
+            value_percent: incompressible(),
             batch_size: 1,
             seek_nexts: 50,
             sequential_percent: 90,
@@ -117,6 +125,7 @@ impl Settings {
         within("the number of threads", self.threads as u64, 1, THREADS_MAX as u64)?;
         within("the key size", self.key_size as u64, *KEY_BYTES.start() as u64, *KEY_BYTES.end() as u64)?;
         within("the value size", self.value_size as u64, 0, VALUE_BYTES_MAX as u64)?;
+        within("the percentage of compressed values", self.value_percent.into(), 5, 100)?;
         within("the batch size", self.batch_size as u64, 1, BATCH_MAX as u64)?;
         within("the sequential share", u64::from(self.sequential_percent), 0, 100)?;
         if let Some(num) = self.num {
@@ -165,6 +174,7 @@ mod tests {
             Settings { key_size: 1, ..good.clone() },
             Settings { key_size: 1 << 20, ..good.clone() },
             Settings { value_size: usize::MAX, ..good.clone() },
+            Settings { value_percent: 101, ..good.clone() },
             Settings { batch_size: 0, ..good.clone() },
             Settings { num: Some(0), ..good.clone() },
             Settings { ops: Some(0), ..good.clone() },

@@ -1,5 +1,5 @@
-//! Values: pieces of a pool of random bytes, so that no value costs a copy and no block compresses. Shared by all
-//! threads.
+//! Values: pieces of a pool of random bytes, so that no value costs a copy and no block compresses, unless it shall.
+//! Shared by all threads.
 //!
 //! A key's value follows from its number and one of `VERSIONS` versions: an overwrite changes the bytes, and a reader
 //! can still check whether a value belongs to the key.
@@ -13,6 +13,10 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// The number of offsets at which a value may begin; the pool fits in the processor's second-level cache.
 const PLACE_BITS: u32 = 20;
 
+/// In a pool that compresses, each piece of so many bytes ends with zeroes. A block compressor spends some five bytes on them.
+const PIECE_BYTES: usize = 256;
+const ZEROES_BYTES: usize = 5;
+
 /// The pool.
 #[derive(Debug)]
 pub struct Values {
@@ -23,9 +27,19 @@ pub struct Values {
 impl Values {
     /// Values of this many bytes.
     pub fn new(bytes: usize) -> Self {
+        Self::compressing(bytes, 100)
+    }
+
+    /// Values of this many bytes that compress to about this percentage.
+    pub fn compressing(bytes: usize, percent: u8) -> Self {
         let mut random = Random::new(0x5eed, 0);
         let words = ((1 << PLACE_BITS) + bytes).div_ceil(8);
-        Self { pool: (0..words).flat_map(|_| random.bits().to_le_bytes()).collect(), bytes }
+        let mut pool: Vec<u8> = (0..words).flat_map(|_| random.bits().to_le_bytes()).collect();
+        if percent < 100 {
+            let kept = (PIECE_BYTES * usize::from(percent) / 100).saturating_sub(ZEROES_BYTES);
+            pool.chunks_mut(PIECE_BYTES).for_each(|piece| piece.iter_mut().skip(kept).for_each(|byte| *byte = 0));
+        }
+        Self { pool, bytes }
     }
 
     /// Bytes of every value.
@@ -64,6 +78,17 @@ mod tests {
             assert!(!values.fits(number, &values.of(number, 0)[..99]));
         }
         assert!(Values::new(0).fits(1, b""));
+    }
+
+    #[test]
+    fn values_that_compress_are_told_apart_and_have_their_share_of_zeroes() {
+        let values = Values::compressing(1024, 74);
+        for number in 0..1000 {
+            let value = values.of(number, 0);
+            let zeroes = value.iter().filter(|byte| **byte == 0).count();
+            assert!((270..310).contains(&zeroes), "{zeroes}");
+            assert!(values.fits(number, value) && !values.fits(number + 1, value));
+        }
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Factory for KindFactory {
                     write_buffer: options.write_buffer,
                     item_cache: options.item_cache,
                     write_limit: options.write_limit,
+                    compressed: options.compressed,
                     component: options.component,
                     levels: options.levels,
                     data_bytes: self.data_bytes,

@@ -21,6 +21,8 @@ pub struct Setup {
     pub item_cache: Option<u64>,
     /// The most bytes a second that background work may write, in engines that can be limited.
     pub write_limit: Option<u64>,
+    /// Whether Alluvium's data files are compressed. The others are built without a compressor.
+    pub compressed: bool,
     /// What keeps Alluvium's data on disk; other engines have no choice.
     pub component: Option<Component>,
     /// The shape of Alluvium's levels, if the component has levels, and of RocksDB's, if it names sizes.
@@ -119,6 +121,7 @@ mod tests {
             write_buffer: None,
             item_cache: None,
             write_limit: None,
+            compressed: false,
             component: None,
             levels: LevelKnobs::default(),
             data_bytes: 0,

@@ -12,6 +12,7 @@ fn setup(directory: PathBuf, sync: bool) -> Setup {
         write_buffer: None,
         item_cache: None,
         write_limit: None,
+        compressed: false,
         component: None,
         levels: LevelKnobs::default(),
         data_bytes: 1 << 20,

@@ -35,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 42] = [
+pub const ALL: [Figure; 43] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -58,6 +58,7 @@ pub const ALL: [Figure; 42] = [
     kanda::THREADS,
     kanda::RUNS,
     skipstore::AMPLIFICATION,
+    skipstore::COMPRESSED,
     skipstore::PURPOSES,
     skipstore::UPDATES,
     skipstore::LIMITED,

@@ -26,6 +26,12 @@ pub fn record_per_mille(outcome: &Outcome) -> Option<f64> {
     (written > 0).then_some(outcome.buffered?.recorded as f64 * 1000.0 / written as f64)
 }
 
+/// Of a hundred pairs that scans read, those that came from what compactions left in memory.
+pub fn scanned_percent(outcome: &Outcome) -> Option<f64> {
+    let scanned = outcome.pairs_scanned;
+    (scanned > 0).then_some(outcome.buffered?.scanned as f64 * 100.0 / scanned as f64)
+}
+
 /// What each engine left in memory up to its last point; nothing about an engine that leaves nothing there.
 pub fn in_memory(series: &[Series]) -> impl Iterator<Item = String> {
     series.iter().filter_map(|series| Some(format!("{}: {}", series.engine, words(series.ran.last()?.as_ref().ok()?)?)))
@@ -67,10 +73,19 @@ mod tests {
 
     #[test]
     fn the_record_is_compared_with_the_user_s_bytes_and_with_time() {
-        let buffered = Some(Buffered { left: 2_500_000, recorded: 30_000, checkpointed: 1_000_000 });
+        let buffered = Some(Buffered { left: 2_500_000, recorded: 30_000, checkpointed: 1_000_000, scanned: 30 });
         let user_bytes_written = 10_000_000;
-        let outcome = Outcome { buffered, user_bytes_written, elapsed_s: 2.0, settle_s: 1.0, ..Outcome::default() };
-        assert_eq!(record_per_mille(&outcome), Some(3.0));
+        let pairs_scanned = 120;
+        let outcome = Outcome {
+            buffered,
+            user_bytes_written,
+            pairs_scanned,
+            elapsed_s: 2.0,
+            settle_s: 1.0,
+            ..Outcome::default()
+        };
+        assert_eq!((record_per_mille(&outcome), scanned_percent(&outcome)), (Some(3.0), Some(25.0)));
+        assert_eq!(scanned_percent(&Outcome { pairs_scanned, ..Outcome::default() }), None);
         let series = |engine: &str, ran| Series { engine: engine.into(), ran: vec![ran] };
         let dead = series("y", Err(Death::default()));
         let all = [series("alluvium", Ok(outcome)), series("x", Ok(Outcome::default())), dead];

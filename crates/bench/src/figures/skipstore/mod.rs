@@ -24,7 +24,7 @@ mod skips;
 mod sums;
 mod updates;
 
-pub use amplification::AMPLIFICATION;
+pub use amplification::{AMPLIFICATION, COMPRESSED};
 pub use buffers::BUFFERS;
 pub use checkpoints::CHECKPOINTS;
 pub use distribution::DISTRIBUTION;

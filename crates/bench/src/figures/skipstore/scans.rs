@@ -34,6 +34,8 @@ pub const SCANS: Figure = Figure {
         let running = |outcome: &Outcome| Some(outcome.ops_per_s);
         let scans = panel(("scans and updates", "scans", "operations a second"), &places, &series, running);
         let pairs = panel(("pairs", "scans", "pairs a second"), &places, &series, |outcome| Some(outcome.pairs_per_s));
+        let from_memory = ("pairs from what compactions left in memory", "scans", "percent of the pairs");
+        let from_memory = panel(from_memory, &places, &series, levels::scanned_percent);
         let rulings = ahead(&scans, &places, LEVELED, 1.0);
         let (low, high) = PAIRS;
         let mut conditions = vec![format!(
@@ -42,6 +44,6 @@ pub const SCANS: Figure = Figure {
             bench.place(UPDATED).0
         )];
         conditions.extend(levels::conditions(&series));
-        Ok(bench.drawing(figure, conditions, vec![scans, pairs], rulings))
+        Ok(bench.drawing(figure, conditions, vec![scans, pairs, from_memory], rulings))
     },
 };

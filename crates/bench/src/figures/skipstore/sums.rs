@@ -73,7 +73,7 @@ mod tests {
             log_amp,
             io_amp,
             skipped,
-            buffered: Some(Buffered { left: ops, recorded: 2 * ops, checkpointed: 3 * ops }),
+            buffered: Some(Buffered { left: ops, recorded: 2 * ops, checkpointed: 3 * ops, scanned: 4 * ops }),
             user_bytes_written,
             ..Outcome::default()
         }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!((second.ops, second.elapsed_s, second.settle_s), (4, 4.0, 1.0));
         assert_eq!((second.write_amp, second.log_amp), (Some(7.0), Some(1.0)));
         assert_eq!(second.skipped, Some(vec![8, 1]));
-        assert_eq!(second.buffered, Some(Buffered { left: 4, recorded: 8, checkpointed: 12 }));
+        assert_eq!(second.buffered, Some(Buffered { left: 4, recorded: 8, checkpointed: 12, scanned: 16 }));
         assert_eq!(sums[0].as_ref().unwrap().ops, 1);
         assert!(sums[2].is_err());
         let unknown = up_to_each(vec![Ok(outcome(1, 1.0, Some(vec![1]))), Ok(outcome(1, 1.0, None))]);
