@@ -78,6 +78,15 @@ pub enum Component {
     Skip,
 }
 
+/// How branch files are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compression {
+    /// As they are
+    None,
+    /// Compressed with LZ4
+    Lz4,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -363,16 +372,20 @@ pub struct Repair {}
 All pairs stay, with their sequence numbers; old versions and deletes are left out. Large values in files of their own are not copied.
 The new files need about as much free space as the store's live data, which is checked first. The store must not be open anywhere. The
 command may be killed at any time: the store is whole then, and what was written so far is removed when it is opened or converted
-again. A store that has the component already is not changed. The sizes of the levels follow from the memory with which the store was
+again. A store that has the component already is not changed, whatever its compression. The sizes of the levels follow from the memory with which the store was
 created; `Db::convert` takes all options of the levels.
 
 Examples:
   alluvium --db /tmp/store convert --to leveled
+  alluvium --db /tmp/store convert --to skip --compression lz4
   alluvium --db /tmp/store convert --to trunk --json")]
 pub struct Convert {
     /// The component that the store shall have
     #[arg(long, value_name = "KIND")]
     pub to: Component,
+    /// How the new files are stored; later ones are as the program says that opens the store
+    #[arg(long, value_name = "KIND", default_value = "none")]
+    pub compression: Compression,
 }
 
 /// Print all pairs in a format that `load` reads, or list the files

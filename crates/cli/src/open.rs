@@ -1,6 +1,6 @@
 //! Opens a store as the common arguments say.
 
-use crate::arguments::{Common, Component};
+use crate::arguments::{Common, Component, Compression};
 use crate::bytes;
 use crate::failure::Failure;
 use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb};
@@ -82,6 +82,16 @@ impl Common {
             bytes::from_hex(text.as_bytes()).map_err(|why| Failure::Usage(format!("{what} {text:?}: {why}")))
         } else {
             Ok(text.as_bytes().to_vec())
+        }
+    }
+}
+
+impl Compression {
+    /// The same for a store.
+    pub fn for_store(self) -> alluvium::Compression {
+        match self {
+            Self::None => alluvium::Compression::None,
+            Self::Lz4 => alluvium::Compression::Lz4,
         }
     }
 }

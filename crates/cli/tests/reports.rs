@@ -41,6 +41,20 @@ fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
 }
 
 #[test]
+fn a_conversion_compresses_the_new_files() {
+    let store = Store::new();
+    let lines: String = (0..5000).map(|at| format!("key{at:05}\t{}\n", "sand and silt ".repeat(8))).collect();
+    store.feed(&["load"], lines.as_bytes()).expect(0);
+    let plain = store.run(&["convert", "--to", "skip", "--json"]).expect(0).json();
+    let packed = store.run(&["convert", "--to", "leveled", "--compression", "lz4", "--json"]).expect(0).json();
+    assert_eq!((&packed["bytes_before"], &packed["entries"]), (&plain["bytes"], &plain["entries"]), "{packed}");
+    assert!(packed["bytes"].as_u64().unwrap() * 2 < plain["bytes"].as_u64().unwrap(), "{packed}");
+    assert_eq!(store.run(&["dump"]).expect(0).text().lines().count(), 5000);
+    store.run(&["verify"]).expect(0);
+    store.run(&["convert", "--to", "trunk", "--compression", "zip"]).refused(2, "possible values");
+}
+
+#[test]
 fn a_store_is_converted_to_every_component() {
     let store = of_records("5000");
     let before = store.run(&["dump"]).expect(0);
