@@ -275,13 +275,14 @@ impl Stats {
         (self.incorporated_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
     }
 
-    /// About how many keys the store has: the entries in memory and in all levels, but for tombstones and one entry that
-    /// each of them hides. A key with several entries that were not merged yet counts several times, so right after
-    /// overwrites the estimate is too high; after `Db::compact` of everything it is the number of keys that branch files
-    /// have.
+    /// About how many keys the store has: the entries in memory and in all levels, but for tombstones in levels and one
+    /// entry that each of them hides. A key with several entries that were not merged yet counts several times, and so does
+    /// a delete that is still in memory, so right after writes the estimate is too high; after `Db::compact` of everything
+    /// it is the number of keys.
     pub fn approximate_keys(&self) -> u64 {
-        let of_level = |level: &LevelStats| level.entries.saturating_sub(level.tombstones.saturating_mul(2));
-        self.memory_entries + self.levels.iter().map(of_level).sum::<u64>()
+        let sum = |of: fn(&LevelStats) -> u64| self.levels.iter().map(of).fold(0, u64::saturating_add);
+        let hidden = sum(|level| level.tombstones).saturating_mul(2);
+        self.memory_entries.saturating_add(sum(|level| level.entries).saturating_sub(hidden))
     }
 }
 
