@@ -9,7 +9,7 @@
 //!    jobs that changed nothing or failed.
 
 use super::job::{Applied, Job, Outcome};
-use super::kind::DiskComponent;
+use super::kind::{DiskComponent, kind_of};
 use super::levels::{Levels, LevelsTuning};
 use super::runs::figures::Written;
 use super::runs::from_memory::FromMemory;
@@ -46,11 +46,14 @@ impl ComponentOptions {
         let Some(chosen) = self.chosen.as_ref().filter(|chosen| !chosen.is_of(state.levels.as_ref())) else {
             return Ok(());
         };
-        let found = state.levels.map_or("a trunk".to_owned(), |shape| format!("{shape:?}"));
+        let (found, asked) = (kind_of(state.levels.as_ref()), chosen.kind());
+        let differs = match state.levels {
+            Some(shape) if found == asked => format!("has other knobs than `disk_component` names: {shape:?}"),
+            _ => format!("is {found}, and `disk_component` asks for {asked}"),
+        };
         Err(Error::InvalidArgument(format!(
-            "the store was created with {found}, and `disk_component` is {chosen:?}; an opening does not change the \
-             component of a store, so leave `disk_component` unset, or convert the closed store (`Db::convert`, \
-             `alluvium convert`)"
+            "the store {differs}; an opening does not change the component of a store, so leave `disk_component` unset (on \
+             the command line --component), or convert the closed store (`Db::convert`, `alluvium convert`)"
         )))
     }
 }

@@ -23,6 +23,16 @@ impl DiskComponent {
         }
     }
 
+    /// Its name.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Trunk => "trunk",
+            Self::Levels(levels) if levels.max_skip > 0 => "skip",
+            Self::Levels(levels) if levels.runs_per_level <= 1 => "leveled",
+            Self::Levels(_) => "tiered",
+        }
+    }
+
     /// Whether a store with levels of this shape, or with a trunk if there is none, has this component.
     pub(crate) fn is_of(&self, shape: Option<&LevelsShape>) -> bool {
         match (self, shape) {
@@ -30,5 +40,15 @@ impl DiskComponent {
             (Self::Levels(levels), Some(shape)) => levels.is_shape(shape),
             _ => false,
         }
+    }
+}
+
+/// The name of the component of a store with levels of this shape, or with a trunk if there is none.
+pub(crate) fn kind_of(shape: Option<&LevelsShape>) -> &'static str {
+    match shape {
+        None => "trunk",
+        Some(shape) if shape.max_skip > 0 => "skip",
+        Some(shape) if shape.runs_per_level <= 1 => "leveled",
+        Some(_) => "tiered",
     }
 }

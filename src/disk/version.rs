@@ -1,5 +1,6 @@
 //! The disk component as readers see it: immutable. Any thread; no locks. Clones share it.
 
+use super::kind::kind_of;
 use super::levels::{self, LevelsVersion};
 use super::runs::figures::Figures;
 use super::runs::section::Section;
@@ -23,10 +24,8 @@ impl Version {
     /// The kind of the component, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Trunk(_) => "trunk",
-            Self::Levels(version) if version.tuning().skips() => "skip",
-            Self::Levels(version) if version.tuning().is_leveled() => "leveled",
-            Self::Levels(_) => "tiered",
+            Self::Trunk(_) => kind_of(None),
+            Self::Levels(version) => kind_of(Some(&version.tuning().shape)),
         }
     }
 
