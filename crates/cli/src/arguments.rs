@@ -48,7 +48,7 @@ pub struct Common {
     /// Memory budget of the store, such as 64M or 2G [default: a quarter of the memory of the machine or container, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
     pub memory: Option<u64>,
-    /// What keeps the data of a new store on disk; a store that has another component is refused (see `convert`) [default: trunk, or what the store has]
+    /// What keeps the data of a new store on disk; commands that write refuse a store that has another component (see `convert`) [default: trunk, or what the store has]
     #[arg(long, value_name = "KIND", global = true, help_heading = "Common options")]
     pub component: Option<Component>,
     /// Sync every write to disk, instead of once at the end of the command
@@ -372,8 +372,9 @@ pub struct Repair {}
 All pairs stay, with their sequence numbers; old versions and deletes are left out. Large values in files of their own are not copied.
 The new files need about as much free space as the store's live data, which is checked first. The store must not be open anywhere. The
 command may be killed at any time: the store is whole then, and what was written so far is removed when it is opened or converted
-again. A store that has the component already is not changed, whatever its compression. The sizes of the levels follow from the memory with which the store was
-created; `Db::convert` takes all options of the levels.
+again. A store that has the component already is not changed, whatever its compression. Files that are not compressed take more space
+than compressed ones: then the check may miss that they do not fit, the conversion fails, and the store is as before. The sizes of the
+levels follow from the memory with which the store was created; `Db::convert` takes all options of the levels.
 
 Examples:
   alluvium --db /tmp/store convert --to leveled
@@ -383,7 +384,7 @@ pub struct Convert {
     /// The component that the store shall have
     #[arg(long, value_name = "KIND")]
     pub to: Component,
-    /// How the new files are stored; later ones are as the program says that opens the store
+    /// How the new files are stored, whatever the old ones are; later ones are as the program says that opens the store
     #[arg(long, value_name = "KIND", default_value = "none")]
     pub compression: Compression,
 }

@@ -40,7 +40,8 @@ fn print(done: &ConvertReport, seconds: f64, as_json: bool) -> Result<(), Failur
     }
     if !done.changed {
         let kind = done.component;
-        return Report::new().text("result", format!("the store is {kind} already, nothing was done")).print(false);
+        let text = format!("the store is {kind} already, nothing was done; its files are compressed as they were");
+        return Report::new().text("result", text).print(false);
     }
     let mut columns = table(&["", "before", "now"]);
     let counts = |one: u64, other: u64| [grouped(one), grouped(other)];

@@ -44,7 +44,7 @@ fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
         synced_number: opened.synced_number,
         incorporated_number: opened.incorporated_number,
         disk_component: opened.disk_component,
-        levels: opened.levels,
+        levels: with_misses(opened.levels, &live.stats.levels),
         branch_files: opened.branch_files,
         branch_bytes: opened.branch_bytes,
         value_files: opened.value_files,
@@ -54,6 +54,16 @@ fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
         ballast_bytes: opened.ballast_bytes,
         ..live.stats.clone()
     }
+}
+
+/// The levels as opened now, with what the writer missed in its cache.
+fn with_misses(opened: Vec<LevelStats>, live: &[LevelStats]) -> Vec<LevelStats> {
+    let of_height = |height| live.iter().find(|level| level.height == height);
+    let with = |level: LevelStats| LevelStats {
+        cache_misses: of_height(level.height).map_or(level.cache_misses, |level| level.cache_misses),
+        ..level
+    };
+    opened.into_iter().map(with).collect()
 }
 
 /// The writer: process id, age of its statistics, and running tasks.
@@ -105,12 +115,8 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
         let counts = stats.skipped.map(grouped);
         rows.push(("entries by levels skipped, from 0", counts.join(", ")));
     }
-    let buffers = [
-        ("waiting in memory", stats.buffer_bytes),
-        ("files kept for it", stats.parent_bytes),
-        ("left in memory by merges", stats.buffered_bytes),
-        ("written by checkpoints of it", stats.checkpoint_bytes),
-    ];
+    let buffers =
+        [("left in memory by merges", stats.buffered_bytes), ("written by checkpoints of it", stats.checkpoint_bytes)];
     rows.extend(buffers.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(label, bytes)| (label, size(bytes))));
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
@@ -218,6 +224,7 @@ pub fn level_json(level: &LevelStats) -> Value {
 /// All statistics. Counters that only cover this short-lived process appear only in JSON.
 fn statistics(stats: &Stats) -> Report {
     let mut report = Report::new();
+    let waits = stats.buffer_bytes > 0;
     report
         .member("component", stats.disk_component.into())
         .member("levels", stats.levels.iter().map(level_json).collect())
@@ -230,6 +237,7 @@ fn statistics(stats: &Stats) -> Report {
         .count("last_number", "newest sequence number", stats.last_number)
         .count("synced_number", "synced through sequence number", stats.synced_number)
         .count("incorporated_number", "incorporated through sequence number", stats.incorporated_number)
+        .count("approximate_keys", "keys, about", stats.approximate_keys())
         .count("memory_entries", "entries in memory", stats.memory_entries)
         .size("memory_bytes", "bytes in memory", stats.memory_bytes)
         .count("generations", "memory generations", stats.generations)
@@ -258,8 +266,8 @@ fn statistics(stats: &Stats) -> Report {
         .count("live_rewrites", "", stats.live_rewrites)
         .size("reused_bytes", "", stats.reused_bytes)
         .member("skipped", stats.skipped.to_vec().into())
-        .size("buffer_bytes", "", stats.buffer_bytes)
-        .size("parent_bytes", "", stats.parent_bytes)
+        .size("buffer_bytes", if waits { "waiting in memory" } else { "" }, stats.buffer_bytes)
+        .size("parent_bytes", if waits { "files kept for it" } else { "" }, stats.parent_bytes)
         .size("buffered_bytes", "", stats.buffered_bytes)
         .size("transition_bytes", "", stats.transition_bytes)
         .size("checkpoint_bytes", "", stats.checkpoint_bytes)
