@@ -9,8 +9,8 @@
 //! 1. Level 0 has one run for each incorporation. Runs of a level are ordered by age, and for every key everything in a
 //!    level is newer than everything in deeper levels. So a get may stop at its first hit.
 //! 2. The part files of a run have disjoint key ranges. All versions of a key in a run are in one part file.
-//! 3. With one run per level (leveled), each level below level 0 has at most one run, 4 apart. Merges take part files of a level
-//!    and the part files of the next one that they overlap. Level 0 is merged into the base level, which is never below
+//! 3. With one run per level (leveled), each level below level 0 has at most one run, apart from those of invariant 4. Merges
+//!    take part files of a level and the part files of the next one that they overlap. Level 0 is merged into the base level, which is never below
 //!    a level that has data (`state/targets.rs`). With more runs (tiered), merges take whole runs and add one run to the
 //!    next level.
 //! 4. With skipping, a level below level 0 may have further runs above its own one, the oldest: of keys that skipped levels
