@@ -65,7 +65,7 @@ pub struct BranchContext {
     pub form: BranchForm,
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
-    /// Bytes of the branches in memory that are not dropped yet.
+    /// Bytes of the branches in memory that are not dropped yet. (`CacheMemory` counts those of all stores that share it.)
     buffered_bytes: AtomicU64,
     /// Entries that cursors of users have passed in branches in memory.
     buffered_rows: AtomicU64,
@@ -117,7 +117,7 @@ impl BranchContext {
         self.buffered_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The entries that scans have taken from branches in memory, without those of cursors that are where they were put.
+    /// The entries that scans have taken from branches in memory. A cursor counts when it ends or seeks again.
     pub fn buffered_rows(&self) -> u64 {
         self.buffered_rows.load(Ordering::Relaxed)
     }

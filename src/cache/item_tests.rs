@@ -97,7 +97,7 @@ fn items_that_fill_their_leaf_and_leaves_larger_than_the_limit_are_not_kept() {
     assert_eq!(offer(b"large", 2100, LEAF_BYTES, 64 << 10), (0, true));
     assert_eq!(offer(b"half", 2100, 2 * LEAF_BYTES, 64 << 10), (1, true));
     assert_eq!(offer(b"page of a huge leaf", 2100, 64 * LEAF_BYTES, 1 << 20), (1, true));
-    // It fits in what is left of the chunk of two pages; the next one would need eight pages of twelve, and gets them.
+    // This one still fits in the chunk of two pages. The next two need a chunk of eight pages.
     assert_eq!(offer(b"beside it", 5000, 8 * LEAF_BYTES, 48 << 10), (2, true));
     assert_eq!(offer(b"no room for its chunk", 9000, 8 * LEAF_BYTES, 30 << 10), (2, true));
     assert_eq!(offer(b"instead of all others", 9000, 8 * LEAF_BYTES, 36 << 10), (1, true));

@@ -4,6 +4,8 @@ use super::levels::LevelsOptions;
 use crate::format::manifest_edit::LevelsShape;
 use crate::util::Result;
 
+const TRUNK: &str = "trunk";
+
 /// How a store keeps its data on disk. It is chosen when the store is created; `Db::convert` changes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DiskComponent {
@@ -26,10 +28,8 @@ impl DiskComponent {
     /// Its name.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Trunk => "trunk",
-            Self::Levels(levels) if levels.max_skip > 0 => "skip",
-            Self::Levels(levels) if levels.runs_per_level <= 1 => "leveled",
-            Self::Levels(_) => "tiered",
+            Self::Trunk => TRUNK,
+            Self::Levels(levels) => kind_of_levels(levels.max_skip, levels.runs_per_level),
         }
     }
 
@@ -45,10 +45,13 @@ impl DiskComponent {
 
 /// The name of the component of a store with levels of this shape, or with a trunk if there is none.
 pub(crate) fn kind_of(shape: Option<&LevelsShape>) -> &'static str {
-    match shape {
-        None => "trunk",
-        Some(shape) if shape.max_skip > 0 => "skip",
-        Some(shape) if shape.runs_per_level <= 1 => "leveled",
-        Some(_) => "tiered",
+    shape.map_or(TRUNK, |shape| kind_of_levels(shape.max_skip, shape.runs_per_level))
+}
+
+fn kind_of_levels(max_skip: u32, runs_per_level: u32) -> &'static str {
+    match (max_skip, runs_per_level) {
+        (1.., _) => "skip",
+        (0, ..=1) => "leveled",
+        (0, _) => "tiered",
     }
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes of the largest buffer that is a frame: the memory of smaller and of larger ones is not used for each other.
+/// Bytes of the largest buffer that is a frame (`io/frames.rs`). The memory of larger ones goes back to the system.
 pub const FRAME_BYTES_MAX: usize = FRAME_PAGES_MAX * IO_ALIGNMENT;
 
 /// A byte buffer of fixed length whose address and length are multiples of `limits::IO_ALIGNMENT`.

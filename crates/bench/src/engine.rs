@@ -35,7 +35,7 @@ pub struct Figures {
     pub buffered: Option<Buffered>,
 }
 
-/// What compactions left in memory, in bytes.
+/// What compactions left in memory: in bytes, but for `scanned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffered {
     /// Left there instead of being written to files.
@@ -44,7 +44,7 @@ pub struct Buffered {
     pub recorded: u64,
     /// Written to files by checkpoints.
     pub checkpointed: u64,
-    /// Not bytes: pairs that scans took from there.
+    /// Pairs that scans took from there.
     pub scanned: u64,
 }
 

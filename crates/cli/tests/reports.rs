@@ -68,10 +68,12 @@ fn a_store_is_converted_to_every_component() {
         assert!(report["seconds"].is_number(), "{report}");
         let stat = store.run(&["stat", "--json"]).expect(0).json();
         assert_eq!((&stat["component"], &stat["last_number"]), (&to.into(), &number), "{stat}");
+        assert_eq!(stat["approximate_keys"], 5000, "{stat}");
         assert_eq!(store.run(&["dump"]).expect(0).text(), before.text());
         store.run(&["verify"]).expect(0);
         store.run(&["get", "a", "--component", to]).expect(1);
-        store.run(&["put", "a", "1", "--component", from]).refused(2, "alluvium convert");
+        let differs = format!("the store is {to}, and `disk_component` asks for {from}");
+        store.run(&["put", "a", "1", "--component", from]).refused(2, &differs);
         assert!(store.run(&["convert", "--to", to]).expect(0).text().contains("already"));
     }
     let table = store.run(&["convert", "--to", "leveled"]).expect(0);

@@ -89,7 +89,7 @@ pub struct OutputWriter<'a> {
     parts: NewParts,
     /// Bytes of finished part files.
     finished_bytes: u64,
-    /// Parts stay in memory while the store has fewer bytes there.
+    /// A new part stays in memory if the store has fewer bytes there.
     buffered_until: u64,
     /// Such a part ends at a cut once it has this size.
     buffered_min: u64,
@@ -120,9 +120,9 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Parts stay in memory while the store has fewer bytes than `until` in branches in memory, whoever made them, and but
-    /// for parts of which an entry has no origin, from which it could be made again. They end at a cut once they have
-    /// `bytes_min`.
+    /// A part stays in memory if the branches in memory of the whole store have fewer than `until` bytes when it begins.
+    /// A part is written to a file if one of its entries has no origin, from which it could be made again. Parts in memory
+    /// end at a cut once they have `bytes_min`.
     pub fn buffered(self, until: u64, bytes_min: u64) -> Self {
         Self { buffered_until: until, buffered_min: bytes_min, ..self }
     }

@@ -25,7 +25,8 @@ pub struct LevelStats {
     /// The most maplet and filter lookups that a get makes in one of the nodes before it reads data.
     pub probes: u64,
     /// Pages of these branches that reads did not find in the page cache since the store was opened. A branch takes its
-    /// count along when it moves to another level, and away when it is merged.
+    /// count along when it moves to another level, and away when it is merged. One that several nodes share counts in
+    /// each.
     pub cache_misses: u64,
 }
 

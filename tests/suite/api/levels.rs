@@ -24,21 +24,25 @@ fn the_recorded_component_wins_and_another_one_is_refused() {
         (tiny_skip(), "skip"),
         (DiskComponent::Trunk, "trunk"),
     ];
-    for (created, shown) in all {
+    for (created, shown) in all.clone() {
         let disk = SimulatedStorage::new(1);
         let db = open(&disk, Some(created.clone())).unwrap();
         db.put("key", "value").unwrap();
         db.flush().unwrap();
         assert_eq!(db.stats().disk_component, shown);
         db.close().unwrap();
-        for other in [DiskComponent::Trunk, tiny_levels(1), tiny_levels(4), tiny_levels(5), tiny_skip()] {
+        let others = all.clone().into_iter().chain([(tiny_levels(5), "tiered")]);
+        for (other, asked) in others {
             let opened = open(&disk, Some(other.clone()));
             if other == created {
                 opened.unwrap().close().unwrap();
                 continue;
             }
             let error = opened.unwrap_err();
-            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("disk_component")), "{error}");
+            let named = matches!(&error, Error::InvalidArgument(text) if text.contains("disk_component"));
+            let says = format!("the store is {shown}, and `disk_component` asks for {asked}");
+            let differs = if asked == shown { "other knobs" } else { &says };
+            assert!(named && error.to_string().contains(differs), "{error}");
         }
         let db = open(&disk, None).unwrap();
         assert_eq!((db.stats().disk_component, db.get("key").unwrap()), (shown, Some(b"value".to_vec())));

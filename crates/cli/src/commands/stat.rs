@@ -331,4 +331,22 @@ mod tests {
         );
         assert!(report.table().to_string().contains("12,345"));
     }
+
+    #[test]
+    fn what_waits_in_memory_is_shown_only_if_there_is_some() {
+        let shown = |buffer_bytes| {
+            let stats = Stats { buffer_bytes, parent_bytes: 2 * buffer_bytes, ..Stats::default() };
+            statistics(&stats).table().to_string().contains("waiting in memory")
+        };
+        assert_eq!([0, 4096].map(shown), [false, true]);
+    }
+
+    /// The levels of the reader that `stat` is were shown, which has missed nothing.
+    #[test]
+    fn misses_are_those_of_the_writer() {
+        let level =
+            |height, branches, cache_misses| LevelStats { height, branches, cache_misses, ..LevelStats::default() };
+        let (opened, live) = ([level(1, 2, 0), level(0, 7, 0)], [level(2, 1, 9), level(0, 6, 5)]);
+        assert_eq!(with_misses(opened.into(), &live), [level(1, 2, 0), level(0, 7, 5)]);
+    }
 }
