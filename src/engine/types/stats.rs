@@ -405,3 +405,17 @@ impl fmt::Display for Stats {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each level once was cut off at zero by itself, so that a level of deletes hid nothing.
+    #[test]
+    fn deletes_hide_keys_of_other_levels() {
+        let level = |entries, tombstones| LevelStats { entries, tombstones, ..LevelStats::default() };
+        let keys = |levels, memory_entries| Stats { levels, memory_entries, ..Stats::default() }.approximate_keys();
+        assert_eq!(keys(vec![level(5_000, 5_000), level(10_000, 0)], 7), 5_007);
+        assert_eq!(keys(vec![level(10, 10)], 3), 3);
+    }
+}

@@ -49,8 +49,7 @@ fn sizes_in_memory_in_files_and_in_both() {
     assert!(both > flushed * 3 / 2, "{both} in files and memory, {flushed} in files");
 }
 
-/// Overwrites and deletes count several times until they are merged. Deletes once were counted level by level, so that those
-/// of a level with nothing else did not count.
+/// Overwrites and deletes count several times until they are merged.
 #[test]
 fn the_number_of_keys_is_exact_once_all_is_merged() {
     let components = [DiskComponent::Trunk, DiskComponent::Levels(LevelsOptions::skip())];
