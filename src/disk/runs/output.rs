@@ -326,3 +326,34 @@ fn end_buffered(context: &Arc<BranchContext>, builder: BranchBuilder, origins: O
     }
     Ok(Branch::new(context, meta))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::runs::testing::{disk, number_key};
+    use crate::util::{FileNumber, Kind, SequenceNumber};
+
+    /// Each merge once took all the space that was free when it began, so that two filled it twice.
+    #[test]
+    fn writers_beside_each_other_share_the_space_in_memory() {
+        const PART: u64 = 32 << 10;
+        const UNTIL: u64 = 4 * PART;
+        let (_disk, context) = disk();
+        let writer = || OutputWriter::new(&context, &[], PART, PART).buffered(UNTIL, PART);
+        let mut writers = [writer(), writer()];
+        for at in 0..4_000 {
+            let (key, number, value) = (number_key(at), SequenceNumber(at + 1), &[7; 100][..]);
+            let origin = Origin { parent: FileNumber(1), at };
+            for writer in &mut writers {
+                Sink::add(writer, EntryRef { key: &key, number, kind: Kind::Put, value }, Some(origin)).unwrap();
+            }
+        }
+        let parts = writers.map(|writer| writer.finish().unwrap());
+        let in_memory = context.buffered_bytes();
+        // Beyond the space goes at most what the two had begun, whose last pages make them a little larger than planned.
+        assert!((UNTIL..UNTIL + 4 * PART).contains(&in_memory), "{in_memory}");
+        assert!(parts.iter().all(|parts| parts.written().bytes > UNTIL), "the rest is in files");
+        drop(parts);
+        assert_eq!(context.buffered_bytes(), 0);
+    }
+}

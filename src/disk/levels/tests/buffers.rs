@@ -57,27 +57,6 @@ fn buffers_keep_to_their_size_and_what_is_kept_for_them_to_a_multiple_of_it() {
     rig.check_reads(&mut random, 200);
 }
 
-/// Each of two merges once took all the space that was free when they began.
-#[test]
-fn merges_beside_each_other_share_the_buffers() {
-    const BUFFERS: u64 = 2 * MEMTABLE;
-    let (mut rig, mut random) = (Rig::new(&with_buffers(BUFFERS)), Random(11));
-    let (mut pairs, mut most) = (0, 0);
-    for _ in 0..80 {
-        rig.incorporate(puts(&mut random, 150, 2));
-        while let Some(first) = rig.pick() {
-            let second = rig.pick();
-            pairs += usize::from(second.is_some());
-            let outcomes: Vec<_> = std::iter::once(&first).chain(&second).map(|job| rig.run(job)).collect();
-            most = most.max(rig.context.buffered_bytes());
-            outcomes.into_iter().for_each(|outcome| drop(rig.apply(outcome)));
-        }
-    }
-    assert!(pairs > 5 && most > BUFFERS / 2, "{pairs} {most}");
-    assert!(most <= BUFFERS, "{most}");
-    rig.check_reads(&mut random, 200);
-}
-
 #[test]
 fn without_buffers_all_that_skips_is_in_files() {
     let (mut rig, mut random) = (Rig::new(&with_buffers(0)), Random(5));
