@@ -164,8 +164,8 @@ impl Iter {
         let is_left = self.front.valid()
             && self.back.as_ref().is_none_or(|back| match back.state {
                 State::New => true,
-                State::Current => self.front.key <= back.key,
-                State::Returned => self.front.key < back.key,
+                State::Current => self.front.key() <= back.key(),
+                State::Returned => self.front.key() < back.key(),
                 State::Exhausted => false,
             });
         if is_left {
@@ -188,8 +188,8 @@ impl Iter {
         let is_left = back.valid()
             && match self.front.state {
                 State::New => true,
-                State::Current => back.key >= self.front.key,
-                State::Returned => back.key > self.front.key,
+                State::Current => back.key() >= self.front.key(),
+                State::Returned => back.key() > self.front.key(),
                 State::Exhausted => false,
             };
         if is_left {
@@ -201,6 +201,13 @@ impl Iter {
     /// The front position, for the adapters.
     pub(crate) fn front(&mut self) -> &mut Position {
         &mut self.front
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        self.front.end_scan(&self.scope.read);
+        self.front.drop_cursor();
     }
 }
 

@@ -109,6 +109,10 @@ pub trait Cursor: Send {
         let _ = (key, at);
         SequenceNumber::ZERO
     }
+    /// Of the entries that `pass` has shown, the user did not want so many: statistics of scans do not count them.
+    fn note_untaken(&mut self, entries: u64) {
+        let _ = entries;
+    }
     /// The value of the current entry, pinned so that it outlives the cursor's position. `None` if only a copy is
     /// possible. Requires `valid()`.
     fn pin_value(&self) -> Option<PinnedValue> {

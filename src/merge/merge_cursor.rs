@@ -347,6 +347,10 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
     }
 
+    fn note_untaken(&mut self, entries: u64) {
+        self.sources.iter_mut().for_each(|source| source.note_untaken(entries));
+    }
+
     fn pin_value(&self) -> Option<PinnedValue> {
         self.sources[self.winner].pin_value()
     }

@@ -8,6 +8,7 @@ pub mod pinned_value;
 pub mod range_tombstones;
 pub mod retention;
 pub mod rows;
+pub mod scan_length;
 #[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
 pub mod version_filter;
@@ -20,6 +21,7 @@ pub use pinned_value::PinnedValue;
 pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
 pub use rows::Rows;
+pub use scan_length::ScanLength;
 pub use version_filter::VersionFilter;
 pub use visible::{Values, VisibleCursor};
 

@@ -46,15 +46,26 @@ impl Rows {
         self.bytes.len()
     }
 
-    /// Moves to the next row; false if there is none, and then all rows are gone.
+    /// Moves to the next row; false if there is none, and then it stays where it is.
     #[inline]
     pub fn step(&mut self) -> bool {
-        if self.passed < self.ends.len() {
-            self.passed += 1;
-            return true;
-        }
-        self.clear();
-        false
+        let is_left = self.passed < self.ends.len();
+        self.passed += usize::from(is_left);
+        is_left
+    }
+
+    /// How many rows `step` has not reached.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.ends.len() - self.passed
+    }
+
+    /// The key of the last row; `None` if there are no rows.
+    #[inline]
+    pub fn last_key(&self) -> Option<&[u8]> {
+        let end = self.ends.last()?.key;
+        let start = self.ends.len().checked_sub(2).map_or(0, |before| self.ends[before].value);
+        Some(&self.bytes[start..end])
     }
 
     /// Whether it is on a row.
@@ -94,13 +105,16 @@ mod tests {
             rows.push(b"", b"");
             rows.push(b"beech", b"copper");
             assert_eq!((rows.len(), rows.bytes(), rows.is_on_row()), (3, 18, false), "round {round}");
+            assert_eq!((rows.last_key(), rows.left()), (Some(&b"beech"[..]), 3));
             let mut found = Vec::new();
             while rows.step() {
                 found.push((rows.key().to_vec(), rows.value().to_vec()));
             }
             let expected: [(&[u8], &[u8]); 3] = [(b"ash", b"grey"), (b"", b""), (b"beech", b"copper")];
             assert_eq!(found, expected.map(|(key, value)| (key.to_vec(), value.to_vec())));
-            assert!(rows.len() == 0 && !rows.is_on_row());
+            assert_eq!((rows.key(), rows.left()), (&b"beech"[..], 0), "it stays on the last row");
+            rows.clear();
+            assert!(rows.len() == 0 && !rows.is_on_row() && rows.last_key().is_none());
         }
     }
 }

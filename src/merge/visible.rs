@@ -175,32 +175,46 @@ impl<C: Cursor> VisibleCursor<C> {
             return Ok(());
         }
         let Self { inner, at, upper, key, values, .. } = self;
-        let mut steps = 0;
+        // Whether the last entry passed is the last row. Otherwise `key` has its key.
+        let (mut steps, mut is_row) = (0, false);
         let mut visit = |entry: EntryRef<'_>| {
-            if entry.key == &key[..] || entry.number > *at {
+            let last = if is_row { rows.last_key().unwrap_or_default() } else { &key[..] };
+            if entry.key == last || entry.number > *at {
                 steps += 1;
                 return if steps < STEPS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
             }
             let is_past = upper.as_deref().is_some_and(|upper| entry.key >= upper);
             let is_full = || rows.len() == count || rows.bytes() + entry.value.len() > ROW_BYTES_MAX;
-            match entry.kind {
+            is_row = match entry.kind {
                 Kind::Put if !is_past && !is_full() => {
                     let value = if *values == Values::Skipped { &[] } else { entry.value };
                     rows.push(entry.key, value);
+                    true
                 }
-                Kind::Delete if !is_past => {}
+                Kind::Delete if !is_past => {
+                    key.clear();
+                    key.extend_from_slice(entry.key);
+                    false
+                }
                 _ => return ControlFlow::Break(()),
-            }
+            };
             steps = 0;
-            key.clear();
-            key.extend_from_slice(entry.key);
             ControlFlow::Continue(())
         };
         self.state = State::Unpositioned;
         let flow = inner.pass(Limit::NONE, &mut visit)?;
+        if let Some(last) = rows.last_key().filter(|_| is_row) {
+            key.clear();
+            key.extend_from_slice(last);
+        }
         debug_assert!(flow.is_break() || !self.inner.valid());
         self.state = State::Ahead;
         Ok(())
+    }
+
+    /// Of the rows that were read ahead, the user did not take so many. For statistics of scans.
+    pub fn note_untaken(&mut self, rows: u64) {
+        self.inner.note_untaken(rows);
     }
 
     /// The inner cursor, for its statistics.

@@ -17,7 +17,7 @@ use crate::io::{OpenMode, Storage};
 use crate::log::salvage::{FoundSegment, found_segments};
 use crate::log::{self, Access, Recovered, RecoveryInput};
 use crate::manifest::ManifestState;
-use crate::merge::MergeOperator;
+use crate::merge::{MergeOperator, ScanLength};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, fork};
@@ -88,6 +88,7 @@ impl FileReaders {
             snapshots,
             shared_snapshot: SharedSnapshot::default(),
             cached_cursors: CachedCursors::default(),
+            scan_length: ScanLength::default(),
             values: self.values,
             value_file_refs: self.value_file_refs,
             cache: self.cache,

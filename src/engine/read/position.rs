@@ -4,8 +4,8 @@
 //! (snapshot, key). If the view changes while the iterator is idle, the cursor is dropped, so an idle iterator pins the
 //! versions of its snapshot, but neither memory nor files (`docs/concurrency.md`, T3).
 //!
-//! Steps forward read ahead: more and more rows at once, which are copies, so they need neither cursor nor view. The
-//! cursor is then behind them (`is_ahead`), and every move but the next step forward seeks first.
+//! Steps forward read ahead: as many rows at once as the scan is likely to take. These are copies, so they need neither
+//! cursor nor view. The cursor is then behind them (`is_ahead`), and every move but the next step forward seeks first.
 
 use super::cached_cursors::{CachedCursor, CursorSlot, ViewCursor};
 use super::pinned_value::Pinned;
@@ -18,10 +18,8 @@ use crate::util::{KeyspaceId, Kind, Result};
 
 /// Most rows that a step reads ahead.
 const AHEAD_MAX: usize = 64;
-/// A scan reads ahead an eighth of the rows that it has passed, so at most so much of what it reads is not needed.
-const STEPS_PER_ROW_AHEAD: usize = 8;
-/// A shorter scan reads nothing ahead: a few rows at once cost more than one after the other.
-const STEPS_MIN: usize = 64;
+/// A few rows at once cost more than one after the other.
+const AHEAD_MIN: u64 = 8;
 
 /// The pairs that both ends of an iterator move over, and the form in which they return values.
 pub(crate) struct Scope {
@@ -59,16 +57,18 @@ enum Start {
 pub(crate) struct Position {
     slot: Arc<CursorSlot>,
     pub(crate) state: State,
-    /// The encoded key of the current pair.
-    pub(crate) key: Vec<u8>,
-    /// The value of the current pair, if the scope has values copied.
+    /// The encoded key of the current pair, unless it is a row.
+    key: Vec<u8>,
+    /// The value of the current pair, if the scope has values copied, unless it is a row.
     value: Vec<u8>,
     /// The value of the current pair, if it is held in its page.
     held: Option<PinnedValue>,
     /// Rows behind the current pair, or with the current pair as the row that it is on.
     rows: Rows,
     /// Steps forward since the last other move.
-    steps: usize,
+    steps: u64,
+    /// Whether the last other move was a seek, which began a scan.
+    is_scan: bool,
     /// Whether the cursor is behind the rows and not on the current pair.
     is_ahead: bool,
 }
@@ -78,7 +78,8 @@ impl Position {
         let slot = Arc::new(CursorSlot::default());
         read.cached_cursors.add(&slot);
         let (key, value, rows) = (Vec::new(), Vec::new(), Rows::default());
-        Self { slot, state: State::New, key, value, held: None, rows, steps: 0, is_ahead: false }
+        let (state, held, steps, is_scan, is_ahead) = (State::New, None, 0, false, false);
+        Self { slot, state, key, value, held, rows, steps, is_scan, is_ahead }
     }
 
     /// Whether the position is on a pair.
@@ -86,9 +87,16 @@ impl Position {
         matches!(self.state, State::Current | State::Returned)
     }
 
+    /// The encoded key of the current pair, or of the last one.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        if self.rows.is_on_row() { self.rows.key() } else { &self.key }
+    }
+
     /// The current key. Requires `valid()`.
+    #[inline]
     pub(crate) fn user_key(&self) -> &[u8] {
-        &self.key[KeyspaceId::BYTES..]
+        &self.key()[KeyspaceId::BYTES..]
     }
 
     /// The current value, if values are copied.
@@ -107,9 +115,29 @@ impl Position {
             self.value.clear();
             self.value.extend_from_slice(self.rows.value());
         }
-        self.rows.clear();
+        let untaken = self.leave_rows();
         self.is_ahead = false;
-        *self.slot.cached.lock() = None;
+        if let Some(mut cached) = self.slot.cached.lock().take() {
+            cached.cursor.note_untaken(untaken);
+        }
+    }
+
+    /// Drops the rows, and returns how many were not taken. The key of the current pair stays.
+    fn leave_rows(&mut self) -> u64 {
+        if self.rows.is_on_row() {
+            self.key.clear();
+            self.key.extend_from_slice(self.rows.key());
+        }
+        let untaken = self.rows.left() as u64;
+        self.rows.clear();
+        untaken
+    }
+
+    /// The scan has ended: the next one is likely to be as long.
+    pub(crate) fn end_scan(&mut self, read: &ReadPath) {
+        if std::mem::take(&mut self.is_scan) {
+            read.scan_length.ended(self.steps);
+        }
     }
 
     /// Moves as `movement` does, from the current key if `from_current`, and stores the pair that it reaches. After an
@@ -120,7 +148,8 @@ impl Position {
         from_current: bool,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
-        self.steps = 0;
+        self.end_scan(&scope.read);
+        (self.steps, self.is_scan) = (0, !from_current);
         let start = if from_current { Start::Pair } else { Start::Anywhere };
         let result = self.try_move_cursor(scope, start, movement);
         if result.is_err() {
@@ -145,14 +174,13 @@ impl Position {
         if self.rows.step() {
             scope.read.check_open()?;
             drop(scope.pin.begin_read()?);
-            self.key.clear();
-            self.key.extend_from_slice(self.rows.key());
             self.state = State::Current;
             return Ok(());
         }
         self.try_move_cursor(scope, Start::PairOrRows, ViewCursor::next)?;
-        if self.steps >= STEPS_MIN && self.valid() {
-            self.read_ahead(scope, (self.steps / STEPS_PER_ROW_AHEAD).min(AHEAD_MAX));
+        let count = scope.read.scan_length.ahead(self.steps);
+        if count >= AHEAD_MIN && self.valid() {
+            self.read_ahead(scope, AHEAD_MAX.min(count as usize));
         }
         Ok(())
     }
@@ -176,7 +204,7 @@ impl Position {
         start: Start,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
-        self.rows.clear();
+        let untaken = self.leave_rows();
         let was_ahead = std::mem::take(&mut self.is_ahead);
         let read = &scope.read;
         read.check_open()?;
@@ -189,6 +217,9 @@ impl Position {
             *guard = None;
         }
         let cached = guard.get_or_insert_with(|| open_cursor(scope));
+        if untaken > 0 {
+            cached.cursor.note_untaken(untaken);
+        }
         let is_at_start = match start {
             Start::Anywhere => true,
             Start::Pair => !is_outdated && !was_ahead,

@@ -13,7 +13,7 @@ use crate::engine::state::view::ViewCell;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::stats::{BranchFile, LevelStats, Stats};
 use crate::io::Storage;
-use crate::merge::MergeOperator;
+use crate::merge::{MergeOperator, ScanLength};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, Result, fork, key};
@@ -29,6 +29,8 @@ pub(crate) struct ReadPath {
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) shared_snapshot: SharedSnapshot,
     pub(crate) cached_cursors: CachedCursors,
+    /// How many pairs scans take.
+    pub(crate) scan_length: ScanLength,
     pub(crate) values: ValueFiles,
     pub(crate) value_file_refs: Arc<ValueFileRefs>,
     pub(crate) cache: Arc<PageCache>,
@@ -89,6 +91,7 @@ impl ReadPath {
             oldest_snapshot: self.snapshots.oldest_age(),
             debt_bytes: view.disk.debt(),
             garbage_bytes: view.disk.garbage(),
+            quiet_credit_bytes: view.disk.quiet_credit(),
             ..Stats::default()
         }
     }

@@ -285,6 +285,10 @@ impl Cursor for TreeCursor {
         }
     }
 
+    fn note_untaken(&mut self, entries: u64) {
+        self.steps = self.steps.saturating_sub(entries);
+    }
+
     fn pin_value(&self) -> Option<PinnedValue> {
         self.path.as_ref()?.cursor.pin_value()
     }

@@ -69,33 +69,6 @@ impl ScanCost {
     }
 }
 
-/// The number of entries that a scan passes, on average over the last scans. It sizes the first read of a scan. Any
-/// thread; one of two scans that end at once may be lost.
-#[derive(Debug, Default)]
-pub struct ScanLength(AtomicU64);
-
-/// A scan changes the average by the difference divided by this.
-const SCANS_AVERAGED: u64 = 8;
-/// The average is stored in this fraction of an entry.
-const PART: u64 = 256;
-/// Longer scans count as this long. Their read-ahead is sized in `branch/scan/extent_reader.rs`.
-const LENGTH_MAX: u64 = 1 << 16;
-
-impl ScanLength {
-    /// A scan ended after this many entries.
-    pub fn ended(&self, steps: u64) {
-        let (mean, steps) = (self.0.load(Ordering::Relaxed), steps.min(LENGTH_MAX) * PART);
-        self.0.store(mean - mean / SCANS_AVERAGED + steps / SCANS_AVERAGED, Ordering::Relaxed);
-    }
-
-    /// The expected number of further entries of a scan that has passed this many: the rest of the average. A longer
-    /// scan is assumed to be half done.
-    pub fn expected(&self, steps: u64) -> u64 {
-        let mean = self.0.load(Ordering::Relaxed) / PART;
-        if steps < mean { mean - steps } else { steps }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,23 +89,5 @@ mod tests {
         assert_eq!(cost.units(), 199 + 1000);
         assert_eq!(ScanCost::after_merge(1199, 1100 * BYTES_PER_UNIT), 99);
         assert_eq!(ScanCost::after_merge(1199, 1200 * BYTES_PER_UNIT), 0);
-    }
-
-    #[test]
-    fn the_mean_scan_length_follows_the_last_scans() {
-        let length = ScanLength::default();
-        assert_eq!(
-            (length.expected(0), length.expected(70)),
-            (0, 70),
-            "a scan past the average is assumed to be half done"
-        );
-        let scan = |steps| (0..40).for_each(|_| length.ended(steps));
-        scan(50);
-        assert!((48..=50).contains(&length.expected(0)), "{}", length.expected(0));
-        assert!((38..=40).contains(&length.expected(10)) && length.expected(60) == 60);
-        scan(u64::MAX);
-        assert!(length.expected(0) > LENGTH_MAX * 9 / 10 && length.expected(0) <= LENGTH_MAX);
-        scan(0);
-        assert!(length.expected(0) < LENGTH_MAX / 100);
     }
 }
