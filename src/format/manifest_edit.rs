@@ -29,6 +29,8 @@
 //! | 21 | shape of the levels, in a store that has levels instead of a trunk | *levels* |
 //! | 22 | change of a run of a level (repeats) | *run* |
 //! | 23 | next run | number |
+//! | 24 | what users have written since the store was created, as far as it was incorporated | bytes |
+//! | 25 | what was rewritten in quiet times since then | bytes |
 //! | 26 | added buffered branch (repeats) | *buffered* |
 //! | 27 | dropped buffered branch (repeats) | file |
 //!
@@ -361,6 +363,10 @@ pub struct ManifestEdit {
     pub runs: Vec<RunChange>,
     /// See `next_file`.
     pub next_run: Option<RunId>,
+    /// Bytes that users have written since the store was created, as far as they were incorporated.
+    pub user_bytes: Option<u64>,
+    /// Bytes that were rewritten in quiet times since the store was created.
+    pub quiet_bytes: Option<u64>,
     /// Added branches that are in memory only.
     pub buffered_added: Vec<BufferedMeta>,
     /// Dropped ones.

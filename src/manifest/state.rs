@@ -56,6 +56,10 @@ pub struct ManifestState {
     pub runs: BTreeMap<RunId, RunState>,
     /// Run numbers from this one on are unused.
     pub next_run: RunId,
+    /// Bytes that users have written, as far as they were incorporated.
+    pub user_bytes: u64,
+    /// Bytes that were rewritten in quiet times.
+    pub quiet_bytes: u64,
     /// The number of the last edit; 0 before the first.
     pub edits: u64,
 }
@@ -141,6 +145,8 @@ impl ManifestState {
         self.branch_bytes = self.branch_bytes.or(edit.branch_bytes);
         self.levels = self.levels.or(edit.levels);
         self.next_run = self.next_run.max(edit.next_run.unwrap_or_default());
+        self.user_bytes = edit.user_bytes.unwrap_or(self.user_bytes);
+        self.quiet_bytes = edit.quiet_bytes.unwrap_or(self.quiet_bytes);
     }
 
     /// Before the branches that the edit drops are removed.
@@ -221,6 +227,8 @@ impl ManifestState {
             levels: self.levels,
             runs: self.runs.iter().map(|(id, run)| run.added(*id)).collect(),
             next_run: (self.next_run.0 > 0).then_some(self.next_run),
+            user_bytes: (self.user_bytes > 0).then_some(self.user_bytes),
+            quiet_bytes: (self.quiet_bytes > 0).then_some(self.quiet_bytes),
             buffered_added: self.buffered.values().cloned().collect(),
             ..ManifestEdit::default()
         }

@@ -59,6 +59,8 @@ impl ManifestState {
             let known = self.branch_bytes.unwrap_or(bytes);
             require!(bytes == known, "the size of branches changes from {known} to {bytes}");
         }
+        let (known, bytes) = (self.user_bytes, edit.user_bytes.unwrap_or(self.user_bytes));
+        require!(bytes >= known, "what users have written shrinks from {known} to {bytes} bytes");
         Ok(())
     }
 

@@ -30,6 +30,8 @@ mod tag {
     pub const LEVELS: u8 = 21;
     pub const RUN: u8 = 22;
     pub const NEXT_RUN: u8 = 23;
+    pub const USER_BYTES: u8 = 24;
+    pub const QUIET_BYTES: u8 = 25;
     pub const BUFFERED_ADDED: u8 = 26;
     pub const BUFFERED_DROPPED: u8 = 27;
 
@@ -96,6 +98,8 @@ impl ManifestEdit {
             sized(tag::RUN, &mut body, out, |body| encode_run(run, body));
         }
         optional(tag::NEXT_RUN, self.next_run.map(|run| run.0), out);
+        optional(tag::USER_BYTES, self.user_bytes, out);
+        optional(tag::QUIET_BYTES, self.quiet_bytes, out);
         for buffered in &self.buffered_added {
             sized(tag::BUFFERED_ADDED, &mut body, out, |body| encode_buffered(buffered, body));
         }
@@ -149,6 +153,8 @@ impl ManifestEdit {
             tag::LEVELS => self.levels = Some(reader.sized(decode_levels)?),
             tag::RUN => self.runs.push(reader.sized(decode_run)?),
             tag::NEXT_RUN => self.next_run = Some(RunId(reader.number()?)),
+            tag::USER_BYTES => self.user_bytes = Some(reader.number()?),
+            tag::QUIET_BYTES => self.quiet_bytes = Some(reader.number()?),
             tag::BUFFERED_ADDED => self.buffered_added.push(reader.sized(decode_buffered)?),
             tag::BUFFERED_DROPPED => self.buffered_dropped.push(FileNumber(reader.number()?)),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),

@@ -73,6 +73,8 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         levels: random.option(any_levels),
         runs: random.list(2, any_run),
         next_run: random.option(|random| RunId(random.number())),
+        user_bytes: random.option(Random::number),
+        quiet_bytes: random.option(Random::number),
         buffered_added: random.list(2, any_buffered),
         buffered_dropped: random.list(2, any_file),
     }

@@ -72,8 +72,8 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn unknown_repeated_and_unordered_fields_are_named() {
-    let unknown = ManifestEdit::decode(&[24, 0]).unwrap_err();
-    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 24"));
+    let unknown = ManifestEdit::decode(&[28, 0]).unwrap_err();
+    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 28"));
     assert!(unknown.expected.contains("this build knows"));
     let zero = ManifestEdit::decode(&[0]).unwrap_err();
     assert_eq!(zero.at, 0);
@@ -168,6 +168,8 @@ fn the_encoding_never_changes() {
             RunChange { id: RunId(3), level: 0, dropped: vec![], added: vec![FileNumber(8), FileNumber(9)] },
         ],
         next_run: Some(RunId(4)),
+        user_bytes: Some(300),
+        quiet_bytes: Some(5),
         buffered_added: vec![BufferedMeta {
             meta: BranchMeta { file: FileNumber(10), entries: 3, ..BranchMeta::default() },
             parents: vec![ParentItems {
@@ -192,7 +194,7 @@ fn the_encoding_never_changes() {
         &[20, 0x80, 0x80, 0x40],
         &[21, 14, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4, 2, 5, 0xae, 2],
         &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
-        &[23, 4],
+        &[23, 4, 24, 0xac, 2, 25, 5],
         &[26, 20, 12, 10, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 6, 2, 4, 2, 1, 1, 27, 5],
     ];
     assert_eq!(encoded(&edit), expected.concat());
