@@ -164,6 +164,17 @@ impl Component {
         }
     }
 
+    /// Work that makes reads cheaper, for when nobody has written for a while. It is bounded by what users have written.
+    /// At most one such job runs at a time: `Job::charge` is applied before it. The levels have none: their shape bounds
+    /// what reads cost.
+    pub fn pick_when_quiet(&self, version: &Version) -> Option<Job> {
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_when_quiet(tree).map(Job::Trunk),
+            (Self::Levels(_), Version::Levels(_)) => None,
+            _ => of_another_kind(),
+        }
+    }
+
     /// For a full disk: work that frees space. Jobs that failed on the full disk (`note_failed`) are left out.
     pub fn pick_to_free_space(&self, version: &Version) -> Option<Job> {
         match (self, version) {

@@ -24,6 +24,14 @@ pub enum Job {
 }
 
 impl Job {
+    /// What must be applied and published before the job begins, so that it counts even if the job never ends.
+    pub fn charge(&self) -> Option<Outcome> {
+        match self {
+            Self::Trunk(job) => job.charge().map(Outcome::Trunk),
+            Self::Levels(_) => None,
+        }
+    }
+
     /// What it works on.
     pub fn scope(&self) -> JobScope {
         match self {

@@ -106,6 +106,14 @@ impl Version {
         }
     }
 
+    /// Bytes that may be rewritten in quiet times. 0 for levels, where nothing is.
+    pub fn quiet_credit(&self) -> u64 {
+        match self {
+            Self::Trunk(tree) => tree.credit_left(),
+            Self::Levels(_) => 0,
+        }
+    }
+
     /// About how many of the bytes are garbage, or newer versions that make some. 0 for levels: their shape bounds the
     /// garbage, so that writers need not be slowed for it.
     #[inline]

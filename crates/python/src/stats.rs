@@ -20,7 +20,8 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
         incorporations jobs splits joins live_rewrites reused_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
         garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates
         background_write_limit background_paused ballast_bytes disk_full skipped buffer_bytes parent_bytes buffered_bytes
-        transition_bytes checkpoint_bytes buffered_rows);
+        transition_bytes checkpoint_bytes buffered_rows
+        quiet_compacted_bytes quiet_credit_bytes);
     result.set_item("write_amplification", stats.write_amplification())?;
     result.set_item("approximate_keys", stats.approximate_keys())?;
     result.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;

@@ -60,6 +60,8 @@ pub struct Written {
     pub compacted_bytes: u64,
     /// The part of `compacted_bytes` that was written only to make scans cheaper.
     pub scan_compacted_bytes: u64,
+    /// The part of `compacted_bytes` that was written in quiet times.
+    pub quiet_compacted_bytes: u64,
     /// Bytes of maplets.
     pub mapped_bytes: u64,
     /// Entries that incorporation wrote.
@@ -94,6 +96,7 @@ pub struct Counters {
     incorporated_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     scan_compacted_bytes: AtomicU64,
+    quiet_compacted_bytes: AtomicU64,
     mapped_bytes: AtomicU64,
     incorporated_entries: AtomicU64,
     compacted_entries: AtomicU64,
@@ -126,6 +129,11 @@ impl Counters {
     /// Counts what a merge wrote for scans, in addition to `compacted`.
     pub fn compacted_for_scans(&self, load: Load) {
         self.scan_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what a merge wrote in a quiet time, in addition to `compacted`.
+    pub fn compacted_when_quiet(&self, load: Load) {
+        self.quiet_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
     /// Counts the bytes of a new maplet.
@@ -182,6 +190,7 @@ impl Counters {
             incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
             compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
             scan_compacted_bytes: self.scan_compacted_bytes.load(Ordering::Relaxed),
+            quiet_compacted_bytes: self.quiet_compacted_bytes.load(Ordering::Relaxed),
             mapped_bytes: self.mapped_bytes.load(Ordering::Relaxed),
             incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
             compacted_entries: self.compacted_entries.load(Ordering::Relaxed),

@@ -8,7 +8,7 @@ use super::sink::Sink;
 use crate::branch::{Branch, Origin, Purpose, Target};
 use crate::merge::{Cursor, EntryRef, MergeCursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
-use crate::util::{Result, SequenceNumber};
+use crate::util::{KeyspaceId, Result, SequenceNumber};
 
 /// What decides which data a pass retains, and to whom it reports.
 #[derive(Clone, Copy)]
@@ -35,12 +35,14 @@ pub struct PassOutput<'a, S = OutputWriter<'a>> {
     rules: PassRules<'a>,
     writer: S,
     reporter: ProgressReporter<'a>,
+    /// Bytes of users' keys and values that were read.
+    user_bytes: u64,
 }
 
 impl<'a, S: Sink> PassOutput<'a, S> {
     /// The output of a pass to this writer.
     pub fn new(rules: PassRules<'a>, writer: S) -> Self {
-        Self { rules, writer, reporter: ProgressReporter::new(rules.progress) }
+        Self { rules, writer, reporter: ProgressReporter::new(rules.progress), user_bytes: 0 }
     }
 
     /// The run refers to this file as well, which lies after everything that was written so far
@@ -88,7 +90,7 @@ impl<'a, S: Sink> PassOutput<'a, S> {
         tombstones: &RangeTombstones,
         (upper, bottom): (Option<&Key>, bool),
     ) -> Result<bool> {
-        let Self { rules, writer, reporter } = self;
+        let Self { rules, writer, reporter, user_bytes } = self;
         writer.add_range_tombstones(tombstones.retained(rules.retention, bottom));
         let mut filter = rules.filter(tombstones, bottom);
         while cursor.valid() {
@@ -96,6 +98,7 @@ impl<'a, S: Sink> PassOutput<'a, S> {
             if upper.is_some_and(|upper| *entry.key >= **upper) {
                 break;
             }
+            *user_bytes += (entry.key.len().saturating_sub(KeyspaceId::BYTES) + entry.value.len()) as u64;
             // What the filter makes itself is elsewhere in memory.
             let is_same = |other: &EntryRef<'_>| std::ptr::eq(other.key, entry.key) && other.number == entry.number;
             let own = origin(cursor);
@@ -107,6 +110,11 @@ impl<'a, S: Sink> PassOutput<'a, S> {
         }
         filter.finish(&mut |entry| writer.add(entry, None))?;
         Ok(true)
+    }
+
+    /// Bytes of users' keys and values that were read so far.
+    pub fn user_bytes(&self) -> u64 {
+        self.user_bytes
     }
 
     /// Ends the part files and reports the written bytes. The files are complete, so the pass can no longer be ended.

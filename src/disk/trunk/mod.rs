@@ -18,6 +18,7 @@ mod apply;
 mod jobs;
 mod options;
 mod plan;
+mod quiet_credit;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,9 @@ pub const REUSED_PARTS_MIN: u64 = 4;
 /// Leaves are not split below this size, for the same reason.
 pub const LEAF_BYTES_MIN: u64 = 512 << 10;
 
+/// How many bytes may be rewritten in quiet times for each hundred bytes that users have written.
+pub const QUIET_PERCENT: u64 = 50;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct TrunkOptions {
@@ -82,6 +85,8 @@ pub struct TrunkOptions {
     pub leaf_percent_of_all: u64,
     /// See `GARBAGE_PERCENT`.
     pub garbage_percent: u64,
+    /// See `QUIET_PERCENT`.
+    pub quiet_percent: u64,
     /// Folds merge operands. Without it they are retained as they are.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Whether maplets are built and used. Otherwise the filter of every run is probed.
@@ -105,6 +110,7 @@ impl TrunkOptions {
             node_percent_of_below: NODE_PERCENT_OF_BELOW,
             leaf_percent_of_all: LEAF_PERCENT_OF_ALL,
             garbage_percent: GARBAGE_PERCENT,
+            quiet_percent: QUIET_PERCENT,
             merge_operator: None,
             maplets: true,
             probes_max: PROBES_MAX,

@@ -10,6 +10,7 @@ mod join;
 mod key_gaps;
 mod maplets;
 mod model;
+mod quiet;
 mod requested;
 mod reuse;
 mod rig;

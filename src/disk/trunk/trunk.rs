@@ -10,11 +10,11 @@ use super::jobs::change::{Change, Outcome};
 use super::jobs::claim::Claim;
 use super::jobs::execute::Executor;
 use super::jobs::history::History;
-use super::jobs::job::Job;
+use super::jobs::job::{Job, Purpose};
 use super::jobs::pass::Pass;
 use super::options::TrunkOptions;
 use super::plan::choice::Choice;
-use super::plan::{for_scans, free_space, policy, requested};
+use super::plan::{for_scans, free_space, policy, quiet, requested};
 use super::tree::node::Node;
 use super::tree::open;
 use super::tree::tree::Tree;
@@ -106,16 +106,18 @@ impl Trunk {
         progress: &dyn Progress,
     ) -> Result<Option<Outcome>> {
         let through = source.through;
-        let Some(parts) = self.pass(retention, progress).incorporate(tree.root(), source)? else { return Ok(None) };
+        let Some((parts, user_bytes)) = self.pass(retention, progress).incorporate(tree.root(), source)? else {
+            return Ok(None);
+        };
         self.counters.incorporated(parts.load());
-        Ok(Some(Outcome { change: Change::Incorporate { parts, through }, claim: None }))
+        Ok(Some(Outcome::of(Change::Incorporate { parts, through, user_bytes }, None)))
     }
 
     /// The most urgent work that no running job has claimed; `None` if there is nothing to do. A pure function of the
     /// tree, the running jobs, `retention`, and the trunk's history.
     pub fn pick(&self, tree: &Tree, retention: &Retention) -> Option<Job> {
         let is_released = |leaf: &Node| self.history.is_released(leaf, retention);
-        self.pick_with(false, |claim| {
+        self.pick_with(Purpose::Needed, |claim| {
             policy::choose(tree, &is_released, |choice| self.history.allows(choice, retention) && claim(choice))
         })
     }
@@ -123,7 +125,7 @@ impl Trunk {
     /// The next work of a requested compaction. A version that `retention` does not need is garbage.
     pub fn pick_requested(&self, tree: &Tree, range: &RequestedRange, retention: &Retention) -> Option<Job> {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
-        self.pick_with(false, |claim| {
+        self.pick_with(Purpose::Needed, |claim| {
             let accepts = |choice: &Choice| self.history.allows(choice, retention) && claim(choice);
             requested::choose(tree, range, &has_garbage, accepts)
         })
@@ -132,15 +134,28 @@ impl Trunk {
     /// Work that makes scans cheaper, where scans have already paid as much for runs as the work costs. For when `pick`
     /// finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
-        self.pick_with(true, |claim| {
+        self.pick_with(Purpose::Scans, |claim| {
             for_scans::choose(tree, |choice| !self.history.is_backed_off(choice) && claim(choice))
         })
+    }
+
+    /// Work that makes reads cheaper, for when nobody has written for a while, and nothing else is left to do. It costs no
+    /// more than the credit that the tree has. At most one such job runs at a time: `Job::charge` is applied before it.
+    pub fn pick_when_quiet(&self, tree: &Tree) -> Option<Job> {
+        let mut cost = 0;
+        let job = self.pick_with(Purpose::Needed, |claim| {
+            let accepts = |choice: &Choice| !self.history.is_backed_off(choice) && claim(choice);
+            let work = quiet::choose(tree, tree.credit_left(), accepts)?;
+            cost = work.cost;
+            Some(work.choice)
+        })?;
+        Some(Job { purpose: Purpose::Quiet { cost }, ..job })
     }
 
     /// For a full disk: work that frees space, the densest tombstones first. Each node is rewritten once. What failed
     /// on the full disk is left out.
     pub fn pick_to_free_space(&self, tree: &Tree) -> Option<Job> {
-        self.pick_with(false, |claim| {
+        self.pick_with(Purpose::Needed, |claim| {
             free_space::choose(tree, |choice| !self.history.has_failed(choice) && claim(choice))
         })
     }
@@ -149,7 +164,7 @@ impl Trunk {
     /// it gets.
     fn pick_with(
         &self,
-        for_scans: bool,
+        purpose: Purpose,
         choose: impl FnOnce(&mut dyn FnMut(&Choice) -> bool) -> Option<Choice>,
     ) -> Option<Job> {
         let mut held: Option<Arc<ClaimGuard<Claim>>> = None;
@@ -157,7 +172,7 @@ impl Trunk {
             held = self.claims.take(Claim::of(choice));
             held.is_some()
         })?;
-        held.map(|claim| Job { choice, claim, for_scans })
+        held.map(|claim| Job { choice, claim, purpose })
     }
 
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs

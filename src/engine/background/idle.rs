@@ -7,9 +7,16 @@ use crate::engine::scheduler::task::WorkerRole;
 use crate::util::{Error, Result};
 
 impl Background {
-    /// Waits until nothing runs and nothing is left to do. With `Driver::Deterministic` the calling thread does the
-    /// work.
+    /// Waits until nothing runs and nothing is left to do. Meanwhile no work begins that is only for quiet times. With
+    /// `Driver::Deterministic` the calling thread does the work.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
+        self.scheduler.state.lock().awaited += 1;
+        let waited = self.wait_for_all_work();
+        self.scheduler.state.lock().awaited -= 1;
+        waited
+    }
+
+    fn wait_for_all_work(&self) -> Result<()> {
         loop {
             self.health.check()?;
             if self.scheduler.driver() == Driver::Deterministic {

@@ -4,7 +4,7 @@
 //! choice; here it meets the state of memory and of the disk.
 
 use super::background::Background;
-use crate::disk::{Job, Version};
+use crate::disk::{Job, JobKind, Version};
 use crate::engine::memory::version_cleanup;
 use crate::engine::scheduler::SchedulerState;
 use crate::engine::scheduler::task::{Task, WorkerRole};
@@ -43,10 +43,12 @@ enum Taken {
     ByEvery,
     /// By workers of the role `All`; not during a pause.
     UnlessPaused,
+    /// The same, and not while a caller waits for all work to end.
+    UnlessAwaited,
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 13] = [
+const PRIORITIES: [(Taken, Line); 15] = [
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
     (Taken::ByAll, retry_backed_off),
@@ -56,10 +58,12 @@ const PRIORITIES: [(Taken, Line); 13] = [
     (Taken::ByEvery, drain_membuffer),
     (Taken::ByEvery, clean_up_versions),
     (Taken::UnlessPaused, free_space),
+    (Taken::UnlessAwaited, job_after_quiet_flush),
     (Taken::UnlessPaused, needed_job),
     (Taken::UnlessPaused, requested_job),
     (Taken::UnlessPaused, job_for_scans),
     (Taken::UnlessPaused, remove_files),
+    (Taken::UnlessAwaited, job_when_quiet),
 ];
 
 /// The most urgent task for a worker; `None` if there is nothing to do, or nothing may run.
@@ -69,6 +73,7 @@ pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: 
             Taken::ByEvery => true,
             Taken::ByAll => role == WorkerRole::All,
             Taken::UnlessPaused => role == WorkerRole::All && !background.scheduler.is_paused(),
+            Taken::UnlessAwaited => role == WorkerRole::All && !background.scheduler.is_paused() && state.awaited == 0,
         };
         if is_open {
             match line(background, state, role) {
@@ -199,6 +204,27 @@ fn remove_files(background: &Background, state: &mut SchedulerState, _: WorkerRo
     let now = background.scheduler.clock.now();
     let is_postponed = state.no_removal_until.is_some_and(|until| now < until);
     (!is_postponed && background.obsolete_files.are_any()).then_some(Task::Remove).into()
+}
+
+/// A flush in a quiet time gives a leaf more runs. They are merged as what they were flushed for. *Otherwise:* ordinary
+/// work merges some of them first, which nobody asked for, and the credit does not count it.
+fn job_after_quiet_flush(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Choice {
+    if std::mem::take(&mut state.flushed_when_quiet) { job_when_quiet(background, state, role) } else { Choice::Pass }
+}
+
+/// Work for readers once nobody writes, one job at a time, and only as long as the disk stays far from full.
+fn job_when_quiet(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let (last, incorporated) = (background.read.sequencer.last_relaxed(), background.generations.incorporated());
+    let is_calm = background.quiet.is_calm(last, incorporated, background.scheduler.clock.now());
+    if !is_calm || state.jobs > 0 || background.health.is_full() {
+        return Choice::Pass;
+    }
+    let job = pick_from_newest(background, |version| background.disk.pick_when_quiet(version));
+    let Some(job) = job.filter(|job| background.space.is_ample_for(job.scope().load.bytes)) else {
+        return Choice::Pass;
+    };
+    state.flushed_when_quiet = job.scope().kind == JobKind::Flush;
+    Choice::Run(Task::Job(job, None))
 }
 
 /// Whether to check now for space on the disk. If so, the next check is due later.

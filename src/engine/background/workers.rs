@@ -140,6 +140,9 @@ impl Background {
     }
 
     fn run_job(&self, job: &Job, running: &RunningTask) -> Result<()> {
+        if let Some(charge) = job.charge() {
+            self.publisher.publish(charge, None)?;
+        }
         let version = self.read.view.load().disk.clone();
         let outcome = self.disk.run(job, &version, &self.retention(), &self.control(running, Class::Merge))?;
         drop(version);

@@ -60,6 +60,10 @@ pub(crate) struct SchedulerState {
     pub(crate) jobs: usize,
     /// How many of them wait for the end of a pause.
     pub(crate) parked: usize,
+    /// How many callers wait until nothing is left to do.
+    pub(crate) awaited: usize,
+    /// The latest job for quiet times was a flush.
+    pub(crate) flushed_when_quiet: bool,
     /// The latest job found no space.
     pub(crate) job_failed: bool,
     /// The latest incorporation found no space: tasks that free some go first.

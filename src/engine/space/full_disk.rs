@@ -170,6 +170,13 @@ impl Space {
         self.disk.release_backoff(available.unwrap_or(u64::MAX));
     }
 
+    /// Whether work that nobody needs may write so many bytes: afterwards there is still free space of a quarter of the
+    /// store. True if the storage does not report its free space.
+    pub(crate) fn is_ample_for(&self, bytes: u64) -> bool {
+        let available = self.read.storage.available().ok().flatten().unwrap_or(u64::MAX);
+        available / 2 >= bytes && available.saturating_sub(bytes) >= self.read.view.load().disk.bytes() / 4
+    }
+
     /// Notes a delete on a full disk.
     pub(crate) fn note_delete(&self) {
         self.has_deletes.store(true, Ordering::Relaxed);

@@ -45,6 +45,7 @@ impl Statistics {
             incorporated_bytes: written.incorporated_bytes,
             compacted_bytes: written.compacted_bytes + written.mapped_bytes,
             scan_compacted_bytes: written.scan_compacted_bytes,
+            quiet_compacted_bytes: written.quiet_compacted_bytes,
             incorporations: written.incorporations,
             jobs: written.jobs,
             splits: written.splits,

@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 57] {
+fn counters(stats: &mut Stats) -> [&mut u64; 59] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     [
         &mut stats.last_number,
@@ -196,6 +196,8 @@ fn counters(stats: &mut Stats) -> [&mut u64; 57] {
         &mut stats.transition_bytes,
         &mut stats.checkpoint_bytes,
         &mut stats.buffered_rows,
+        &mut stats.quiet_compacted_bytes,
+        &mut stats.quiet_credit_bytes,
     ]
 }
 

@@ -206,6 +206,11 @@ pub struct Stats {
     /// The part of `compacted_bytes` that scans triggered, because they had spent as much on merging runs as a
     /// compaction costs.
     pub scan_compacted_bytes: u64,
+    /// The part of `compacted_bytes` that was written while nobody wrote, to make reads cheaper.
+    pub quiet_compacted_bytes: u64,
+    /// Bytes that may be rewritten while nobody writes: half of what users have written since the store was created, less
+    /// what was rewritten so. 0 in a store with levels, where nothing is.
+    pub quiet_credit_bytes: u64,
     /// Memory generations incorporated.
     pub incorporations: u64,
     /// Trunk jobs done: flushes, compactions and splits.
@@ -277,13 +282,16 @@ impl Stats {
     }
 
     /// About how many keys the store has: the entries in memory and in all levels, but for tombstones in levels and one
-    /// entry that each of them hides. A key with several entries that were not merged yet counts several times, and so does
-    /// a delete that is still in memory, so right after writes the estimate is too high; after `Db::compact` of everything
-    /// it is the number of keys.
+    /// entry that each of them hides. (A tombstone in the deepest level hides nothing, if that is one run.) A key with
+    /// several entries that were not merged yet counts several times, and so does a delete that is still in memory, so
+    /// right after writes the estimate is usually too high; after `Db::compact` of everything it is the number of keys.
     pub fn approximate_keys(&self) -> u64 {
         let sum = |of: fn(&LevelStats) -> u64| self.levels.iter().map(of).fold(0, u64::saturating_add);
-        let hidden = sum(|level| level.tombstones).saturating_mul(2);
-        self.memory_entries.saturating_add(sum(|level| level.entries).saturating_sub(hidden))
+        let tombstones = sum(|level| level.tombstones);
+        let hide_nothing =
+            self.levels.last().filter(|deepest| deepest.runs <= 1).map_or(0, |deepest| deepest.tombstones);
+        let gone = tombstones.saturating_mul(2).saturating_sub(hide_nothing);
+        self.memory_entries.saturating_add(sum(|level| level.entries).saturating_sub(gone))
     }
 }
 

@@ -2,7 +2,7 @@
 //! slowed writers. Only the last tests, whose stores have threads, wait in real time.
 
 use crate::support::{Random, expect_sound, tiny, tiny_unsynced};
-use alluvium::internals::DeterministicDb;
+use alluvium::internals::{DeterministicDb, TrunkOptions};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{LockMode, LockPart, Storage};
 use alluvium::{Db, Error, Options, ReadOnlyDb, Stats};
@@ -124,6 +124,53 @@ fn files_that_a_reader_used_are_removed_at_the_next_retry() {
     assert!(db.step());
     assert_eq!(unused_files(&db, &disk), 0);
     assert!(disk.now() - refused < 3 * REMOVAL_RETRY);
+}
+
+/// Once nobody writes for a second, data is rewritten for readers; but not while a caller waits for all work, which would
+/// then take longer, not while merges are paused, and not on a disk that is nearly full.
+#[test]
+fn data_is_rewritten_for_readers_once_nobody_writes() {
+    let disk = SimulatedStorage::new(6);
+    // Files of a few entries are mostly overhead, so that half of what users write would not suffice.
+    let tuned = |figures: &mut TrunkOptions| figures.quiet_percent = 10_000;
+    let db = DeterministicDb::open_tuned(Arc::new(disk.clone()), tiny_unsynced(), false, tuned).unwrap();
+    let mut random = Random(6);
+    for _ in 0..6 {
+        (0..100).for_each(|_| db.put(random.bytes(4), random.bytes(1000)).unwrap());
+        db.flush().unwrap();
+    }
+    let runs = || db.stats().levels.iter().map(|level| level.runs).sum::<u64>();
+    let rewritten = || db.stats().quiet_compacted_bytes;
+    let do_all = || while db.step() {};
+    let second = Duration::from_secs(1);
+    db.settle().unwrap();
+    do_all();
+    let before = runs();
+    disk.advance(second * 9 / 10);
+    do_all();
+    assert!(before > 3 && rewritten() == 0, "{before} runs, {}", db.stats());
+    disk.advance(second);
+    db.settle().unwrap();
+    assert_eq!(rewritten(), 0, "a caller waited for it");
+    db.put("key", "value").unwrap();
+    do_all();
+    assert_eq!(rewritten(), 0, "something has just been written");
+    let pause = db.pause_background();
+    disk.advance(second);
+    do_all();
+    assert_eq!(rewritten(), 0, "merges are paused");
+    disk.set_capacity(Some(disk.used() + db.stats().branch_bytes / 8));
+    drop(pause);
+    do_all();
+    assert!(rewritten() == 0 && !db.stats().disk_full, "the disk is nearly full\n{}", db.stats());
+    disk.set_capacity(None);
+    let credit = db.stats().quiet_credit_bytes;
+    do_all();
+    let stats = db.stats();
+    assert!(runs() < before && stats.quiet_compacted_bytes > 0, "{before} runs before, {stats}");
+    assert!(stats.quiet_credit_bytes + stats.quiet_compacted_bytes <= credit, "{credit} before, {stats}");
+    assert!(stats.compacted_bytes >= stats.quiet_compacted_bytes);
+    db.verify().unwrap();
 }
 
 /// A store that has filled its disk, with no background work left for now.

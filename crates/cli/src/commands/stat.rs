@@ -111,6 +111,9 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
+    if stats.quiet_compacted_bytes > 0 {
+        rows.push(("rewritten in quiet times", size(stats.quiet_compacted_bytes)));
+    }
     if stats.skipped[1..].iter().any(|count| *count > 0) {
         let counts = stats.skipped.map(grouped);
         rows.push(("entries by levels skipped, from 0", counts.join(", ")));
@@ -225,6 +228,7 @@ pub fn level_json(level: &LevelStats) -> Value {
 fn statistics(stats: &Stats) -> Report {
     let mut report = Report::new();
     let waits = stats.buffer_bytes > 0;
+    let credit = if stats.quiet_credit_bytes > 0 { "may be rewritten in quiet times" } else { "" };
     report
         .member("component", stats.disk_component.into())
         .member("levels", stats.levels.iter().map(level_json).collect())
@@ -258,6 +262,8 @@ fn statistics(stats: &Stats) -> Report {
         .size("incorporated_bytes", "", stats.incorporated_bytes)
         .size("compacted_bytes", "", stats.compacted_bytes)
         .size("scan_compacted_bytes", "", stats.scan_compacted_bytes)
+        .size("quiet_compacted_bytes", "", stats.quiet_compacted_bytes)
+        .size("quiet_credit_bytes", credit, stats.quiet_credit_bytes)
         .decimal("write_amplification", "", stats.write_amplification())
         .count("incorporations", "", stats.incorporations)
         .count("jobs", "", stats.jobs)
@@ -301,13 +307,14 @@ mod tests {
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
         (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
         (stats.splits, stats.joins, stats.live_rewrites, stats.reused_bytes) = (7, 5, 1, 2048);
+        stats.quiet_compacted_bytes = 4096;
         (stats.cache_hits, stats.cache_misses) = (3, 1);
         (stats.conflicts, stats.retried_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let rows = writer_counters(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
             leaves split: 7\nnodes joined: 5\nfiles rewritten to drop dead data: 1\nreused unchanged by merges: 2.0 KiB\n\
-            writes slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
+            rewritten in quiet times: 4.0 KiB\nwrites slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
             transactions that conflicted: 6\nupdates retried: 1,234\nbackground write limit: 1.0 MiB/s\n\
             background work: merges are paused\ndisk: full: puts are rejected\n";
         assert_eq!(rows.collect::<String>(), expected);

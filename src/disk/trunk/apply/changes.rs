@@ -34,11 +34,12 @@ use crate::util::sync::Arc;
 /// See `Trunk::apply`.
 pub fn apply(context: EditContext<'_>, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
     let mut editor = Editor::new(context, tree);
+    editor.charge(outcome.charged);
     let mut added = Vec::new();
     let root = match outcome.change {
         Change::Nothing => None,
-        Change::Incorporate { parts, through } => {
-            editor.note_incorporated(through);
+        Change::Incorporate { parts, through, user_bytes } => {
+            editor.note_incorporated(through, user_bytes);
             added = parts.take();
             editor.incorporate(&added)
         }

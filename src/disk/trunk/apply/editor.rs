@@ -17,6 +17,7 @@ use crate::disk::runs::run::Key;
 use crate::disk::trunk::jobs::change::NodeRange;
 use crate::disk::trunk::jobs::claim::Claim;
 use crate::disk::trunk::options::TrunkOptions;
+use crate::disk::trunk::quiet_credit::QuietCredit;
 use crate::disk::trunk::tree::draft::Draft;
 use crate::disk::trunk::tree::node::{Node, Pivot};
 use crate::disk::trunk::tree::tree::Tree;
@@ -48,6 +49,7 @@ pub struct Editor<'a> {
     /// Maplets that served some changed node before, and the new one.
     candidate_maplets: BTreeMap<FileNumber, Arc<Maplet>>,
     new_maplet: Option<FileNumber>,
+    credit: QuietCredit,
 }
 
 impl<'a> Editor<'a> {
@@ -60,6 +62,7 @@ impl<'a> Editor<'a> {
             candidates: BTreeMap::new(),
             candidate_maplets: BTreeMap::new(),
             new_maplet: None,
+            credit: tree.credit(),
         }
     }
 
@@ -173,20 +176,33 @@ impl<'a> Editor<'a> {
                 self.edit.next_file = Some(self.context.files.next());
                 self.edit.next_node = Some(node);
                 self.edit.next_bundle = Some(bundle);
-                self.tree.followed_by(root)
+                self.tree.followed_by(root, self.credit)
             }
             None => {
                 obsolete.extend(added);
                 obsolete_maplets.extend(self.new_maplet.and_then(|file| self.candidate_maplets.remove(&file)));
-                Arc::clone(self.tree)
+                if self.credit == self.tree.credit() {
+                    Arc::clone(self.tree)
+                } else {
+                    self.tree.followed_by(Arc::clone(self.tree.root()), self.credit)
+                }
             }
         };
+        let (QuietCredit { user_bytes, quiet_bytes }, before) = (self.credit, self.tree.credit());
+        self.edit.user_bytes = (user_bytes != before.user_bytes).then_some(user_bytes);
+        self.edit.quiet_bytes = (quiet_bytes != before.quiet_bytes).then_some(quiet_bytes);
         Applied { edit: self.edit, tree, obsolete, obsolete_maplets, claim }
     }
 
-    /// The edit says that memory up to this number was incorporated.
-    pub fn note_incorporated(&mut self, through: SequenceNumber) {
+    /// The edit says that memory up to this number was incorporated, with so many bytes of users' keys and values.
+    pub fn note_incorporated(&mut self, through: SequenceNumber, user_bytes: u64) {
         self.edit.incorporated = Some(through);
+        self.credit = self.credit.incorporated(user_bytes);
+    }
+
+    /// The edit charges the credit for quiet times.
+    pub fn charge(&mut self, bytes: i64) {
+        self.credit = self.credit.charged(bytes);
     }
 
     /// Adds the changes of the set of branches to the edit. Returns the branches that are removed.

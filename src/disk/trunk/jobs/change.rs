@@ -20,9 +20,16 @@ use crate::util::sync::Arc;
 pub struct Outcome {
     pub change: Change,
     pub claim: Option<Arc<ClaimGuard<Claim>>>,
+    /// Bytes with which the credit for quiet times is charged; less than 0 if some are given back.
+    pub charged: i64,
 }
 
 impl Outcome {
+    /// The change that a job has made.
+    pub fn of(change: Change, claim: Option<Arc<ClaimGuard<Claim>>>) -> Self {
+        Self { change, claim, charged: 0 }
+    }
+
     /// Whether it is a merge.
     pub fn is_merge(&self) -> bool {
         matches!(self.change, Change::Merge { .. })
@@ -34,8 +41,8 @@ impl Outcome {
 pub enum Change {
     /// No change.
     Nothing,
-    /// A new bundle at the root.
-    Incorporate { parts: NewParts, through: SequenceNumber },
+    /// A new bundle at the root, of so many bytes of users' keys and values.
+    Incorporate { parts: NewParts, through: SequenceNumber, user_bytes: u64 },
     /// The references that are active for the child move to the child.
     Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
     /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite

@@ -3,7 +3,7 @@
 use super::change::{Change, Joined, NewMaplet, NodeRange, Outcome};
 use super::claim;
 use super::history::History;
-use super::job::Job;
+use super::job::{Job, Purpose};
 use super::pass::Pass;
 use super::sample_leaf::{SampleResult, sample_leaf};
 use super::split_keys;
@@ -45,13 +45,16 @@ impl Executor<'_> {
             Choice::Join(parent, range) => self.join(parent, range.clone())?,
             Choice::SampleLeaf(leaf) => self.sample_leaf(leaf, tree)?,
         };
-        if job.for_scans
-            && let Change::Merge { merged, .. } = &change
-        {
-            self.counters.compacted_for_scans(merged.parts.load());
+        if let Change::Merge { merged, .. } = &change {
+            match job.purpose {
+                Purpose::Needed => {}
+                Purpose::Scans => self.counters.compacted_for_scans(merged.parts.load()),
+                Purpose::Quiet { .. } => self.counters.compacted_when_quiet(merged.parts.load()),
+            }
         }
         self.counters.job_done();
-        Ok(Outcome { change, claim: Some(Arc::clone(&job.claim)) })
+        let charged = job.rest_of_charge(&change);
+        Ok(Outcome { charged, ..Outcome::of(change, Some(Arc::clone(&job.claim))) })
     }
 
     /// Samples a leaf, and does what the sample says.

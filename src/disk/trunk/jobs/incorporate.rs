@@ -8,8 +8,9 @@ use crate::disk::trunk::tree::node::Node;
 use crate::util::Result;
 
 impl Pass<'_> {
-    /// Writes the data from memory as part files for the root. `None` if `progress` ended it.
-    pub fn incorporate(&self, root: &Node, source: FromMemory<'_>) -> Result<Option<NewParts>> {
+    /// Writes the data from memory as part files for the root. Returns these, and the bytes of users' keys and values in
+    /// it; `None` if `progress` ended it.
+    pub fn incorporate(&self, root: &Node, source: FromMemory<'_>) -> Result<Option<(NewParts, u64)>> {
         let cuts = self.cuts(root, self.options.branch_bytes);
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut output = self.output(&cuts, bytes_max);
@@ -18,6 +19,7 @@ impl Pass<'_> {
         if !output.copy(source.entries, source.tombstones, None, bottom)? {
             return Ok(None);
         }
-        output.finish().map(Some)
+        let user_bytes = output.user_bytes();
+        Ok(Some((output.finish()?, user_bytes)))
     }
 }

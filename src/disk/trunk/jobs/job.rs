@@ -5,6 +5,7 @@
 //! `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the caller
 //! keeps the job, or the applied change, until the tree is published.
 
+use super::change::{Change, Outcome};
 use super::claim::Claim;
 use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::jobs::job_scope::{JobKind, JobScope};
@@ -21,8 +22,18 @@ use std::ops::Range;
 pub struct Job {
     pub choice: Choice,
     pub claim: Arc<ClaimGuard<Claim>>,
-    /// Whether it only makes scans cheaper.
-    pub for_scans: bool,
+    pub purpose: Purpose,
+}
+
+/// Why a job is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is due, or was requested.
+    Needed,
+    /// It only makes scans cheaper, which have paid for it.
+    Scans,
+    /// It makes reads cheaper and was chosen in a quiet time. `cost`: the most bytes that it writes.
+    Quiet { cost: u64 },
 }
 
 impl fmt::Display for Job {
@@ -48,6 +59,25 @@ impl fmt::Display for Job {
 }
 
 impl Job {
+    /// What must be applied before the job begins: the charge of a merge in a quiet time. A flush writes no data, so its
+    /// own edit has the charge.
+    pub fn charge(&self) -> Option<Outcome> {
+        let Purpose::Quiet { cost } = self.purpose else { return None };
+        let is_merge = matches!(self.choice, Choice::Merge(..));
+        is_merge.then(|| Outcome { charged: signed(cost), ..Outcome::of(Change::Nothing, None) })
+    }
+
+    /// The charge that goes with the change that the job has made, after that before it began.
+    pub fn rest_of_charge(&self, change: &Change) -> i64 {
+        let Purpose::Quiet { cost } = self.purpose else { return 0 };
+        match change {
+            Change::Flush { .. } => signed(cost),
+            Change::Merge { merged, .. } => signed(merged.parts.load().bytes).saturating_sub(signed(cost)),
+            // It was ended. What it wrote is not known, so nothing is given back.
+            _ => 0,
+        }
+    }
+
     /// What it works on.
     pub fn scope(&self) -> JobScope {
         let (kind, node, load) = match &self.choice {
@@ -68,6 +98,10 @@ impl Job {
             load,
         }
     }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// What the join of these children of a node works on. Internal nodes are joined without reading.

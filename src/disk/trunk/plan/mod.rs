@@ -5,6 +5,7 @@ pub mod for_scans;
 pub mod free_space;
 mod join;
 pub mod policy;
+pub mod quiet;
 pub mod requested;
 pub mod rewrite_live;
 mod small_bundles;

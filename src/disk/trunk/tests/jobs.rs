@@ -4,6 +4,7 @@ use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::jobs::claims::Claims;
 use crate::disk::trunk::jobs::change::{Change, NodeRange};
 use crate::disk::trunk::jobs::claim::Claim;
+use crate::disk::trunk::jobs::job::Purpose;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
 use crate::disk::trunk::tree::node::Node;
@@ -105,17 +106,12 @@ fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
     let root = rig.tree.root();
     let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
     let claim = Arc::new(Claims::default()).take(Claim::of(&choice))?;
-    Some(Job { choice, claim, for_scans: false })
+    Some(Job { choice, claim, purpose: Purpose::Needed })
 }
 
 fn split(leaf: &Node, at: &[u8]) -> Outcome {
-    Outcome {
-        change: Change::Split {
-            range: NodeRange::of(leaf),
-            split: SplitPlan { keys: vec![at.into()], ..SplitPlan::default() },
-        },
-        claim: None,
-    }
+    let split = SplitPlan { keys: vec![at.into()], ..SplitPlan::default() };
+    Outcome::of(Change::Split { range: NodeRange::of(leaf), split }, None)
 }
 
 /// The merged bundles have been flushed meanwhile, so the result is useless and its files become obsolete.
@@ -147,7 +143,7 @@ fn a_merge_result_that_nothing_needs_is_dropped() {
     for pivot in &node.pivots {
         let range = NodeRange::of(&node);
         let change = Change::Flush { range, child: pivot.child.id, empty_overlaps: EmptyOverlaps::default() };
-        rig.apply(Outcome { change, claim: None });
+        rig.apply(Outcome::of(change, None));
     }
     let before = rig.tree.describe();
     let applied = rig.trunk.apply(outcome, &rig.tree);

@@ -24,7 +24,7 @@ fn incorporate(rig: &mut Rig, writes: Vec<AnyWrite>) {
 }
 
 fn apply(rig: &mut Rig, change: Change) {
-    rig.apply(Outcome { change, claim: None });
+    rig.apply(Outcome::of(change, None));
 }
 
 fn flush(rig: &mut Rig, at: usize) {

@@ -7,6 +7,7 @@ use crate::disk::runs::jobs::claims::Claims;
 use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::trunk::jobs::change::{Change, NodeRange};
 use crate::disk::trunk::jobs::claim::Claim;
+use crate::disk::trunk::jobs::job::Purpose;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
 use crate::disk::trunk::tree::maplet_index::RUNS_MAX;
@@ -37,18 +38,18 @@ pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
 
 pub fn split(leaf: &Node, at: u64) -> Outcome {
     let split = SplitPlan { keys: vec![number_key(at)[..].into()], ..SplitPlan::default() };
-    Outcome { change: Change::Split { range: NodeRange::of(leaf), split }, claim: None }
+    Outcome::of(Change::Split { range: NodeRange::of(leaf), split }, None)
 }
 
 fn flush(node: &Node, at: usize) -> Outcome {
     let (range, child) = (NodeRange::of(node), node.pivots[at].child.id);
-    Outcome { change: Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() }, claim: None }
+    Outcome::of(Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() }, None)
 }
 
 fn maplet_job(node: &Arc<Node>, slot: usize) -> Job {
     let choice = Choice::BuildMaplet(Arc::clone(node), slot);
     let claim = Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap();
-    Job { choice, claim, for_scans: false }
+    Job { choice, claim, purpose: Purpose::Needed }
 }
 
 pub fn build_maplet(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
@@ -274,7 +275,8 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     let mut rig = rig;
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     let choice = Choice::Merge(root.clone(), 0..root.bundles.len());
-    let merge = Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, for_scans: false };
+    let merge =
+        Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, purpose: Purpose::Needed };
     rig.finish(&merge);
     drop((merge, root));
     rig.apply(outcome);
@@ -296,7 +298,7 @@ fn maplets_can_be_switched_off() {
     rig.reopen_with(options);
     assert!(rig.maplets().is_empty() && !rig.state.maplets.is_empty());
     rig.checks = false;
-    rig.apply(Outcome { change: Change::Nothing, claim: None });
+    rig.apply(Outcome::of(Change::Nothing, None));
     rig.checks = true;
     rig.incorporate(writes(&mut random, 200, KEYS));
     assert!(rig.state.maplets.is_empty());

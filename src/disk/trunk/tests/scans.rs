@@ -4,6 +4,7 @@ use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::jobs::claims::Claims;
 use crate::disk::trunk::jobs::change::{Change, NodeRange, Outcome};
 use crate::disk::trunk::jobs::claim::Claim;
+use crate::disk::trunk::jobs::job::Purpose;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::SplitPlan;
 use crate::disk::trunk::tree::merge_range;
@@ -136,7 +137,7 @@ fn paid_leaf(part: f64) -> Rig {
 
 fn merge(rig: &Rig, range: std::ops::Range<usize>) -> Job {
     let choice = Choice::Merge(rig.tree.root().clone(), range);
-    Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, for_scans: false }
+    Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, purpose: Purpose::Needed }
 }
 
 /// Regression test: a merge of some runs of a leaf, or a split, once forgot what scans had paid for it. Beside writes
@@ -155,7 +156,7 @@ fn what_scans_have_paid_outlives_a_merge_of_some_runs_and_a_split() {
 
     let range = NodeRange::of(rig.tree.root());
     let split = SplitPlan { keys: vec![number_key(500_000)[..].into()], ..SplitPlan::default() };
-    rig.apply(Outcome { change: Change::Split { range, split }, claim: None });
+    rig.apply(Outcome::of(Change::Split { range, split }, None));
     let parts: Vec<u64> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.scans.units()).collect();
     assert_eq!(parts, [left / 2; 2]);
 

@@ -4,6 +4,7 @@
 use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::load::Load;
 use crate::disk::runs::run::Key;
+use crate::disk::trunk::quiet_credit::QuietCredit;
 use crate::disk::trunk::tree::node::{Node, Pivot};
 use crate::disk::trunk::tree::overwrite_ratio::OverwriteRatio;
 use crate::disk::trunk::tree::scan_cost::ScanCost;
@@ -163,7 +164,7 @@ pub fn inconsistent(tree: &Tree) -> Arc<Tree> {
         scans: ScanCost::with_units(0),
         overwrite_ratio: OverwriteRatio::default(),
     };
-    Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)), Arc::default())
+    Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)), Arc::default(), QuietCredit::default())
 }
 
 /// Regression: collecting the files of such a tree panicked inside the check.

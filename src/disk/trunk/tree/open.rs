@@ -7,6 +7,7 @@ use super::tree::Tree;
 use crate::branch::{Branch, BranchContext, Maplet};
 use crate::disk::runs::run::Key;
 use crate::disk::trunk::options::TrunkOptions;
+use crate::disk::trunk::quiet_credit::QuietCredit;
 use crate::format::manifest_edit::{NodeId, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::util::sync::Arc;
@@ -29,7 +30,7 @@ pub fn tree(
         Some(root) => node(context, options, state, root, &maplets)?,
         None => empty_leaf().finish(options),
     };
-    let tree = Tree::new(root, Arc::clone(options), Arc::default());
+    let tree = Tree::new(root, Arc::clone(options), Arc::default(), QuietCredit::of(state));
     let used: HashSet<FileNumber> = tree.maplets().iter().map(|maplet| maplet.meta().file).collect();
     maplets.retain(|maplet| !used.contains(&maplet.meta().file));
     Ok((tree, maplets))

@@ -4,9 +4,10 @@
 //! `read/` has the functions that read it.
 
 use super::node::Node;
-use super::scan_cost::ScanLength;
 use crate::branch::{Branch, Maplet};
 use crate::disk::trunk::options::TrunkOptions;
+use crate::disk::trunk::quiet_credit::QuietCredit;
+use crate::merge::ScanLength;
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
@@ -17,18 +18,24 @@ pub struct Tree {
     root: Arc<Node>,
     options: Arc<TrunkOptions>,
     scan_length: Arc<ScanLength>,
+    credit: QuietCredit,
 }
 
 impl Tree {
     /// A tree with a root that spans all keys.
-    pub fn new(root: Arc<Node>, options: Arc<TrunkOptions>, scan_length: Arc<ScanLength>) -> Arc<Self> {
+    pub fn new(
+        root: Arc<Node>,
+        options: Arc<TrunkOptions>,
+        scan_length: Arc<ScanLength>,
+        credit: QuietCredit,
+    ) -> Arc<Self> {
         assert!(root.lower.is_empty() && root.upper.is_none(), "the root spans all keys");
-        Arc::new(Self { root, options, scan_length })
+        Arc::new(Self { root, options, scan_length, credit })
     }
 
     /// The next tree, with the same options and statistics.
-    pub fn followed_by(&self, root: Arc<Node>) -> Arc<Self> {
-        Self::new(root, Arc::clone(&self.options), Arc::clone(&self.scan_length))
+    pub fn followed_by(&self, root: Arc<Node>, credit: QuietCredit) -> Arc<Self> {
+        Self::new(root, Arc::clone(&self.options), Arc::clone(&self.scan_length), credit)
     }
 
     /// The root.
@@ -45,6 +52,16 @@ impl Tree {
     /// The mean length of scans.
     pub fn scan_length(&self) -> &ScanLength {
         &self.scan_length
+    }
+
+    /// What may be rewritten in quiet times.
+    pub fn credit(&self) -> QuietCredit {
+        self.credit
+    }
+
+    /// Bytes that may be rewritten in quiet times.
+    pub fn credit_left(&self) -> u64 {
+        self.credit.left(self.options.quiet_percent)
     }
 
     /// Whether any branch has range tombstones.

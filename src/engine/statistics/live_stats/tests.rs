@@ -85,6 +85,8 @@ fn full() -> Stats {
         transition_bytes: 160,
         checkpoint_bytes: 161,
         buffered_rows: 162,
+        quiet_compacted_bytes: 163,
+        quiet_credit_bytes: 164,
         slowed_writes: 128,
         slowed_ns: 129,
         stalled_writes: 130,

@@ -149,6 +149,24 @@ fn every_short_run_on_a_tree_survives_deaths() {
     assert!(least > 20, "too few deaths during some kind of work on the tree: {tally:?}");
 }
 
+/// After `FILLED`, it leaves a tree in which nothing is due, but in which a search for key 3 meets a run in the leaf and
+/// more in the root.
+const SCATTERED: &str = "compact; put 3; flush; put 3; flush; work; work; work; work";
+
+/// The same for what is rewritten in a quiet time, and for what comes before and after it.
+#[test]
+fn every_quiet_time_survives_deaths() {
+    let ground = [read(FILLED), read(SCATTERED)].concat();
+    let mut runs = vec![vec![Step::Quiet]];
+    runs.extend(ON_TREES.into_iter().flat_map(|step| [vec![step, Step::Quiet], vec![Step::Quiet, step]]));
+    let runs: Vec<_> = runs.into_iter().map(|run| [&ground[..], &run].concat()).collect();
+    let points = setting("ALLUVIUM_CRASH_POINTS", 1);
+    let plan = Plan { points, tree: Tree::Small { fanout: 3 }, spared: ground.len(), ..plan() };
+    let tally = explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan);
+    println!("{tally:?}");
+    assert!(tally.deaths.in_quiet_times > 100, "too few deaths while data was rewritten: {tally:?}");
+}
+
 /// All pairs of operations after `FILLED` and the rest of the ground.
 fn explore_pairs(rest: &str, shape: Shape) -> Tally {
     let ground = [read(FILLED), read(rest)].concat();

@@ -48,6 +48,8 @@ pub enum Step {
     Work,
     /// The sync interval passes, and one background task runs.
     Wait,
+    /// Nobody writes for a while, and background work rewrites data for readers.
+    Quiet,
     /// Closes the store and opens it again.
     Reopen,
     /// The disk is full, background work frees what space it can, and then there is space again.
@@ -113,6 +115,7 @@ impl fmt::Display for Step {
             Self::Compact => f.write_str("compact"),
             Self::Work => f.write_str("work"),
             Self::Wait => f.write_str("wait"),
+            Self::Quiet => f.write_str("quiet"),
             Self::Full => f.write_str("full"),
             Self::Reopen => f.write_str("reopen"),
             Self::Snapshot => f.write_str("snapshot"),
@@ -153,6 +156,7 @@ fn read_one(text: &str) -> Step {
         "compact" => Step::Compact,
         "work" => Step::Work,
         "wait" => Step::Wait,
+        "quiet" => Step::Quiet,
         "full" => Step::Full,
         "reopen" => Step::Reopen,
         "snapshot" => Step::Snapshot,
@@ -212,7 +216,8 @@ fn draw_for_trees(random: &mut Random) -> Step {
         675..705 => Step::CompactRange(key),
         705..730 => Step::Optimize(key),
         730..890 => Step::Work,
-        890..905 => Step::Wait,
+        890..895 => Step::Wait,
+        895..905 => Step::Quiet,
         905..910 => Step::Full,
         910..925 => Step::Reopen,
         925..955 => Step::Snapshot,

@@ -15,6 +15,10 @@ const WORK_MAX: usize = 200;
 /// At least the time that a store waits before it checks for space again.
 const FULL_DISK_LOOK: Duration = Duration::from_secs(1);
 
+/// More than the time without writes after which data is rewritten for readers.
+const QUIET_SECONDS: usize = 3;
+const SECOND: Duration = Duration::from_secs(1);
+
 /// A store, its simulated disk and its promises.
 pub struct World {
     pub disk: SimulatedStorage,
@@ -79,6 +83,8 @@ pub struct Grown {
     reused_bytes: u64,
     /// Files whose live data was rewritten.
     live_rewrites: u64,
+    /// Bytes rewritten in quiet times.
+    quiet_bytes: u64,
     /// Bytes that wait in memory, those that merges have left there since the opening, and those that checkpoints have written.
     pub buffer_bytes: u64,
     buffered_bytes: u64,
@@ -96,6 +102,7 @@ impl Grown {
             merged_bytes: stats.compacted_bytes,
             reused_bytes: stats.reused_bytes,
             live_rewrites: stats.live_rewrites,
+            quiet_bytes: stats.quiet_compacted_bytes,
             buffer_bytes: stats.buffer_bytes,
             buffered_bytes: stats.buffered_bytes,
             checkpoint_bytes: stats.checkpoint_bytes,
@@ -118,6 +125,8 @@ pub struct Strikes {
     pub in_reuses: u64,
     /// In operations in which live data was rewritten.
     pub in_live_rewrites: u64,
+    /// In quiet times in which data was rewritten.
+    pub in_quiet_times: u64,
     /// In operations with a merge that left keys in memory.
     pub in_buffering: u64,
     /// In operations with a merge of what waited in memory, or with a checkpoint.
@@ -136,6 +145,7 @@ impl Strikes {
         note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.in_merges);
         note(before.reused_bytes < after.reused_bytes, &mut self.in_reuses);
         note(before.live_rewrites < after.live_rewrites, &mut self.in_live_rewrites);
+        note(before.quiet_bytes < after.quiet_bytes, &mut self.in_quiet_times);
         note(before.buffered_bytes < after.buffered_bytes, &mut self.in_buffering);
         note(before.buffer_bytes > after.buffer_bytes, &mut self.in_writing_buffers);
         note(before.checkpoint_bytes < after.checkpoint_bytes, &mut self.in_checkpoints);
@@ -148,6 +158,7 @@ impl Strikes {
         self.in_merges += other.in_merges;
         self.in_reuses += other.in_reuses;
         self.in_live_rewrites += other.in_live_rewrites;
+        self.in_quiet_times += other.in_quiet_times;
         self.in_buffering += other.in_buffering;
         self.in_writing_buffers += other.in_writing_buffers;
         self.in_checkpoints += other.in_checkpoints;
@@ -172,6 +183,8 @@ pub fn open(disk: &SimulatedStorage, mut options: Options, tree: Tree) -> alluvi
     }
     DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;
+        // Files of a few entries are mostly overhead.
+        figures.quiet_percent = 100_000;
         let Tree::Small { fanout } = tree else { return };
         figures.branch_bytes = 16 << 10;
         figures.fanout = fanout;
@@ -241,6 +254,13 @@ impl World {
                 self.db().step();
                 Ok(())
             }
+            Step::Quiet => {
+                for _ in 0..QUIET_SECONDS {
+                    self.disk.advance(SECOND);
+                    (0..WORK_MAX).take_while(|_| self.db().step()).for_each(drop);
+                }
+                Ok(())
+            }
             Step::Full => return self.fill_the_disk(),
             Step::Snapshot => {
                 let snapshot = self.db().snapshot();
@@ -259,7 +279,7 @@ impl World {
             _ => unreachable!("the others are writes"),
         };
         done.map_err(|error| format!("{step} failed: {error}"))?;
-        if !matches!(step, Step::Work | Step::Snapshot) {
+        if !matches!(step, Step::Work | Step::Quiet | Step::Snapshot) {
             self.promise.sync();
         }
         Ok(())
