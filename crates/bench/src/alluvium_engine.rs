@@ -11,6 +11,13 @@ use alluvium::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The store rests once it has done nothing for this long, which is longer than it waits before it begins.
+const RESTED: Duration = Duration::from_millis(2500);
+/// The longest wait for that.
+const REST_MAX: Duration = Duration::from_secs(600);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// Opens Alluvium stores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -207,6 +214,22 @@ impl Engine for Store {
         Ok(self.db.settle()?)
     }
 
+    fn rest(&self) -> Result<()> {
+        let look = || {
+            let stats = self.db.stats();
+            (stats.running.len(), stats.jobs, stats.quiet_credit_bytes)
+        };
+        let (started, mut seen, mut since) = (Instant::now(), look(), Instant::now());
+        while since.elapsed() < RESTED && started.elapsed() < REST_MAX {
+            std::thread::sleep(BETWEEN_LOOKS);
+            let now = look();
+            if now != seen || now.0 > 0 {
+                (seen, since) = (now, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
     fn figures(&self) -> Figures {
         let stats = self.db.stats();
         Figures {
@@ -243,6 +266,22 @@ mod tests {
         let visited = engine.scan(from, direction, limit, &mut |key, _| keys.push(char::from(key[0]))).unwrap();
         assert_eq!(visited as usize, keys.len());
         keys
+    }
+
+    #[test]
+    fn a_rest_is_long_enough_for_what_is_done_in_quiet_times() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(directory.path());
+        for round in 0..4u32 {
+            let keys = (0..5000u32).map(|key| (key.wrapping_mul(2_654_435_761) ^ round).to_be_bytes());
+            keys.for_each(|key| engine.put(&key, &[7; 100]).unwrap());
+            engine.settle().unwrap();
+        }
+        let runs = || engine.levels().iter().map(|level| level.runs).sum::<u64>();
+        let before = (runs(), engine.figures().data_bytes_written);
+        engine.rest().unwrap();
+        let after = (runs(), engine.figures().data_bytes_written);
+        assert!(before.0 > after.0 && before.1 < after.1, "{before:?}, {after:?} after a rest");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn harness_ns(settings: &Settings, keys: Keys, values: &Values, loaded: u64,
         let tally = match &workload.job {
             Job::Fill { arrival, .. } => fill::run(&field, 0, *arrival)?,
             Job::Mix(mix) => mix::run(&field, 0, mix)?,
-            Job::FullScan(_) | Job::Recovery => return Ok(0.0),
+            Job::FullScan(_) | Job::Recovery | Job::Rest => return Ok(0.0),
         };
         let took = process::thread_cpu_time() - before;
         least = least.min(took.as_nanos() as f64 / tally.ops.max(1) as f64);

@@ -11,7 +11,7 @@ use std::fmt;
 pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 
 /// Every name, with a description.
-pub const NAMES: [(&str, &str); 24] = [
+pub const NAMES: [(&str, &str); 25] = [
     ("fillseq", "load the keys in key order"),
     ("fillrandom", "load the keys in random order, each once"),
     (
@@ -23,6 +23,7 @@ pub const NAMES: [(&str, &str); 24] = [
     ("readmissing", "get absent keys, spread like the loaded ones"),
     ("readseq", "scan all pairs in key order; an operation is a pair"),
     ("readreverse", "the same from the last key to the first"),
+    ("rest", "do nothing until the engine has done what it does only while nobody writes"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
     ("readwhilewriting", "readrandom, while one more thread overwrites"),
     ("writewhilescanning", "overwrite, while one more thread scans all pairs; processor time is per put and pair"),
@@ -83,6 +84,7 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
         "readmissing" => uniform(Mix { miss: 1, ..nothing() }),
         "readseq" => Job::FullScan(Direction::Forward),
         "readreverse" => Job::FullScan(Direction::Backward),
+        "rest" => Job::Rest,
         "seekrandom" => {
             let pairs = settings.seek_nexts.saturating_add(1);
             uniform(Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() })

@@ -244,6 +244,10 @@ pub trait Engine: Send + Sync {
     }
     /// Flushes memory and waits until no background work is left.
     fn settle(&self) -> Result<()>;
+    /// Waits, without writing, until the engine has done what it does only while nobody writes.
+    fn rest(&self) -> Result<()> {
+        Ok(())
+    }
     /// Its counters.
     fn figures(&self) -> Figures;
     /// The levels on disk, the newest first; empty if the engine does not tell.

@@ -6,7 +6,7 @@ use crate::process::{self, DeviceBytes};
 use crate::run::Ran;
 use crate::settings::Settings;
 use crate::space;
-use crate::workload::Workload;
+use crate::workload::{Job, Workload};
 use std::path::Path;
 use std::time::Duration;
 
@@ -153,9 +153,13 @@ impl Before {
             buffered: self.figures.buffered.zip(after.buffered).map(|(before, after)| after.since(before)),
             levels: engine.levels(),
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),
-            write_amp: ratio(written.data, bytes_written),
+            write_amp: ratio(written.data, if workload.job == Job::Rest { place.live_bytes } else { bytes_written }),
             log_amp: ratio(written.log, bytes_written),
-            write_amp_source: if bytes_written > 0 { written.source } else { Source::None },
+            write_amp_source: if bytes_written > 0 || workload.job == Job::Rest {
+                written.source
+            } else {
+                Source::None
+            },
             read_amp: ratio(read, tally.bytes_read),
             io_amp: ratio(moved(read, written), tally.bytes_read + bytes_written),
             device_reads_per_op: read.map(|read| per(read as f64 / BLOCK_BYTES, all_ops)),

@@ -94,7 +94,8 @@ pub struct Outcome {
     /// The levels on disk after settling, the newest first; empty if the engine does not tell.
     pub levels: Vec<Level>,
 
-    /// Bytes written to data files per user byte written, settling included. `None` if nothing was written.
+    /// Bytes written to data files per user byte written, settling included. `None` if nothing was written. Of the
+    /// workload `rest`: per byte of live data.
     pub write_amp: Option<f64>,
     /// Bytes written to the log per user byte written.
     pub log_amp: Option<f64>,

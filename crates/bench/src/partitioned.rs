@@ -113,6 +113,10 @@ impl Engine for Partitioned {
         self.stores.iter().try_for_each(|store| store.settle())
     }
 
+    fn rest(&self) -> Result<()> {
+        self.stores.iter().try_for_each(|store| store.rest())
+    }
+
     fn figures(&self) -> Figures {
         let all: Vec<Figures> = self.stores.iter().map(|store| store.figures()).collect();
         Figures {

@@ -92,8 +92,21 @@ fn worker(field: &Field<'_>, lane: usize, workload: &Workload) -> Result<Tally> 
         Job::Fill { arrival, .. } => fill::run(field, lane, *arrival),
         Job::Mix(mix) => mix::run(field, lane, mix),
         Job::FullScan(direction) => full_scan::run(field, lane, *direction),
+        Job::Rest => rest(field, lane),
         Job::Recovery => Err("a recovery is no work for threads".into()),
     }
+}
+
+/// One of the threads waits.
+fn rest(field: &Field<'_>, lane: usize) -> Result<Tally> {
+    let mut tally = Tally::new();
+    if lane == 0 {
+        tally.latencies.restart();
+        field.engine.rest()?;
+        tally.latencies.lap(1);
+        tally.ops = 1;
+    }
+    Ok(tally)
 }
 
 /// A worker that fails stops the others.

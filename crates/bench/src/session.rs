@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         let total = match workload.job {
             Job::Fill { .. } => self.settings.fill_keys(),
             Job::Mix(_) => self.settings.operations(),
-            Job::Recovery => Some(1),
+            Job::Recovery | Job::Rest => Some(1),
             Job::FullScan(_) => {
                 let each = self.settings.ops.unwrap_or(u64::MAX).min(self.loaded);
                 self.settings.duration.is_none().then(|| each * self.settings.threads as u64)

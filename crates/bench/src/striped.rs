@@ -113,6 +113,10 @@ impl<E: Engine> Engine for Striped<E> {
         self.engine.settle()
     }
 
+    fn rest(&self) -> Result<()> {
+        self.engine.rest()
+    }
+
     fn levels(&self) -> Vec<Level> {
         self.engine.levels()
     }
