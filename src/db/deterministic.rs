@@ -64,7 +64,8 @@ impl DeterministicDb {
         Ok(Self { db })
     }
 
-    /// Does one step of background work: a due sync, a log task, an incorporation, a flush, a merge or a removal.
+    /// Does one step of background work: a due sync, a log task, an incorporation, a flush, a merge or a removal. Once a
+    /// second has passed without a write, that may be a merge that only makes reads cheaper.
     /// Returns false if nothing is due or the store is read-only. Failures show in the statistics and in later calls.
     pub fn step(&self) -> bool {
         self.db.engine.background.step()

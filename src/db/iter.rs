@@ -206,8 +206,7 @@ impl Iter {
 
 impl Drop for Iter {
     fn drop(&mut self) {
-        self.front.end_scan(&self.scope.read);
-        self.front.drop_cursor();
+        self.front.close(&self.scope.read);
     }
 }
 

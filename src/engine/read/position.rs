@@ -133,8 +133,21 @@ impl Position {
         untaken
     }
 
-    /// The scan has ended: the next one is likely to be as long.
-    pub(crate) fn end_scan(&mut self, read: &ReadPath) {
+    /// The iterator is dropped: its scan ends. In a forked child, and while a new view is published, another thread may hold
+    /// the cursor. Then the statistics do without the rows that were not taken.
+    pub(crate) fn close(&mut self, read: &ReadPath) {
+        self.end_scan(read);
+        let untaken = self.rows.left() as u64;
+        if untaken > 0
+            && let Some(mut cached) = self.slot.cached.try_lock()
+            && let Some(cached) = cached.as_mut()
+        {
+            cached.cursor.note_untaken(untaken);
+        }
+    }
+
+    /// A scan has ended: the next one is likely to be as long.
+    fn end_scan(&mut self, read: &ReadPath) {
         if std::mem::take(&mut self.is_scan) {
             read.scan_length.ended(self.steps);
         }

@@ -33,6 +33,9 @@ pub struct QuietWork {
 
 /// The most worthwhile work that costs at most `credit` and that `accepts` accepts.
 pub fn choose(tree: &Tree, credit: u64, mut accepts: impl FnMut(&Choice) -> bool) -> Option<QuietWork> {
+    if credit < FLUSH_COST {
+        return None;
+    }
     let mut found = Vec::new();
     gather(tree.root(), &Above::default(), tree.options(), &mut found);
     found.retain(|(_, path_cost, _)| *path_cost <= credit);
