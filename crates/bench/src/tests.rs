@@ -41,15 +41,18 @@ fn every_workload_runs_and_reads_what_was_loaded() {
             let outcome =
                 run(&Alluvium, &fill, &settings).unwrap_or_else(|error| panic!("{name}: {error}")).pop().unwrap();
             assert_eq!((outcome.workload.as_str(), outcome.threads, outcome.wrong), (name, threads, 0));
-            let expected_ops =
-                if name.starts_with("reads") || name == "readreverse" { 2000 * threads as u64 } else { 2000 };
+            let expected_ops = match name {
+                "readseq" | "readreverse" => 2000 * threads as u64,
+                "rest" => 1,
+                _ => 2000,
+            };
             assert_eq!(outcome.ops, expected_ops, "{name}");
             assert!(
                 outcome.ops_per_s > 0.0 && outcome.p50_us <= outcome.p99_us && outcome.p99_us <= outcome.max_ms * 1e3
             );
             assert!(outcome.cpu_us_per_op >= outcome.cpu_us_per_op_run && outcome.space_amp > 0.5, "{outcome:?}");
             // A fill has no live bytes at first, and a workload that only reads changes nothing.
-            let puts = !fill_only(name) && !name.starts_with("read") && !["seekrandom", "c"].contains(&name);
+            let puts = !fill_only(name) && !name.starts_with("read") && !["seekrandom", "rest", "c"].contains(&name);
             assert_eq!(outcome.files_mean.is_some(), puts || name == "readwhilewriting", "{outcome:?}");
             if let (Some(mean), Some(peak)) = (outcome.files_mean, outcome.files_peak) {
                 assert!(mean > 1.0 && mean <= peak * 1.000_001, "{outcome:?}");
