@@ -523,7 +523,8 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until the background work is idle. Use this before measurements and before copying files.
+    /// Waits until the background work is idle. Use this before measurements and before copying files. What a store does only
+    /// while nobody writes may begin a second later; `pause_background` prevents that.
     ///
     /// # Errors
     /// The failure that blocks background work.

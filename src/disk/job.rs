@@ -24,6 +24,14 @@ pub enum Job {
 }
 
 impl Job {
+    /// Of a job for quiet times: the free space on the disk that it and what must follow it need; 0 for other jobs.
+    pub fn space_when_quiet(&self) -> u64 {
+        match self {
+            Self::Trunk(job) => job.space_when_quiet(),
+            Self::Levels(_) => 0,
+        }
+    }
+
     /// What must be applied and published before the job begins, so that it counts even if the job never ends.
     pub fn charge(&self) -> Option<Outcome> {
         match self {

@@ -32,7 +32,13 @@ impl ScanLength {
     #[inline]
     pub fn ahead(&self, steps: u64) -> u64 {
         let mean = (self.0.load(Ordering::Relaxed) + PART / 2) / PART;
-        if steps < mean { mean - steps } else { steps / STEPS_PER_ENTRY_AHEAD }
+        if steps < mean { mean - steps } else { Self::ahead_of_long(steps) }
+    }
+
+    /// The same for steps of which it is not known whether they are a scan.
+    #[inline]
+    pub fn ahead_of_long(steps: u64) -> u64 {
+        steps / STEPS_PER_ENTRY_AHEAD
     }
 
     /// The expected number of further entries of a scan that has passed this many: the rest of the average. A longer

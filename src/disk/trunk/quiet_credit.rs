@@ -2,8 +2,9 @@
 //! rewritten already. Plain data; any thread.
 //!
 //! The manifest has both figures, and each tree has those of its time. A merge is charged before it begins, in an edit
-//! of its own, with the most that it may write. The edit that publishes it gives back what it did not write. So neither
-//! a crash nor a failure makes a store write more than its credit.
+//! of its own, with a high estimate of what it will write. The edit that publishes it gives the rest back. So merges in
+//! quiet times write no more than the credit, whatever crashes or fails. Work that would have come later and comes
+//! earlier now, such as a split of a leaf, is not charged, nor are values in files of their own counted as written.
 
 use crate::manifest::ManifestState;
 

@@ -14,7 +14,8 @@ use super::jobs::job::{Job, Purpose};
 use super::jobs::pass::Pass;
 use super::options::TrunkOptions;
 use super::plan::choice::Choice;
-use super::plan::{for_scans, free_space, policy, quiet, requested};
+use super::plan::quiet::{self, QuietCost};
+use super::plan::{for_scans, free_space, policy, requested};
 use super::tree::node::Node;
 use super::tree::open;
 use super::tree::tree::Tree;
@@ -139,17 +140,18 @@ impl Trunk {
         })
     }
 
-    /// Work that makes reads cheaper, for when nobody has written for a while, and nothing else is left to do. It costs no
-    /// more than the credit that the tree has. At most one such job runs at a time: `Job::charge` is applied before it.
+    /// Work that makes reads cheaper, for when nobody has written for a while, and nothing else is left to do. By its
+    /// estimate it costs no more than the credit that the tree has. At most one such job runs at a time, and what
+    /// `Job::charge` returns is applied before it.
     pub fn pick_when_quiet(&self, tree: &Tree) -> Option<Job> {
-        let mut cost = 0;
+        let mut cost = QuietCost::default();
         let job = self.pick_with(Purpose::Needed, |claim| {
             let accepts = |choice: &Choice| !self.history.is_backed_off(choice) && claim(choice);
             let work = quiet::choose(tree, tree.credit_left(), accepts)?;
             cost = work.cost;
             Some(work.choice)
         })?;
-        Some(Job { purpose: Purpose::Quiet { cost }, ..job })
+        Some(Job { purpose: Purpose::Quiet(cost), ..job })
     }
 
     /// For a full disk: work that frees space, the densest tombstones first. Each node is rewritten once. What failed

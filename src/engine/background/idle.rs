@@ -10,9 +10,15 @@ impl Background {
     /// Waits until nothing runs and nothing is left to do. Meanwhile no work begins that is only for quiet times. With
     /// `Driver::Deterministic` the calling thread does the work.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
-        self.scheduler.state.lock().awaited += 1;
+        {
+            let mut state = self.scheduler.state.lock();
+            state.awaited += 1;
+            state.flushed_when_quiet = false;
+        }
         let waited = self.wait_for_all_work();
         self.scheduler.state.lock().awaited -= 1;
+        // Workers that looked meanwhile did not find what is only for quiet times.
+        self.scheduler.ask_for_workers();
         waited
     }
 

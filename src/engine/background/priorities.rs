@@ -206,10 +206,18 @@ fn remove_files(background: &Background, state: &mut SchedulerState, _: WorkerRo
     (!is_postponed && background.obsolete_files.are_any()).then_some(Task::Remove).into()
 }
 
-/// A flush in a quiet time gives a leaf more runs. They are merged as what they were flushed for. *Otherwise:* ordinary
-/// work merges some of them first, which nobody asked for, and the credit does not count it.
+/// A flush in a quiet time gives a leaf more runs. The merge for which they were flushed comes next, before any other job.
+/// *Otherwise:* ordinary work merges some of them first, and the credit does not count it.
 fn job_after_quiet_flush(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Choice {
-    if std::mem::take(&mut state.flushed_when_quiet) { job_when_quiet(background, state, role) } else { Choice::Pass }
+    if !state.flushed_when_quiet {
+        return Choice::Pass;
+    }
+    if state.jobs > 0 {
+        // The flush takes a few milliseconds.
+        return Choice::Wait;
+    }
+    state.flushed_when_quiet = false;
+    job_when_quiet(background, state, role)
 }
 
 /// Work for readers once nobody writes, one job at a time, and only as long as the disk stays far from full.
@@ -220,7 +228,7 @@ fn job_when_quiet(background: &Background, state: &mut SchedulerState, _: Worker
         return Choice::Pass;
     }
     let job = pick_from_newest(background, |version| background.disk.pick_when_quiet(version));
-    let Some(job) = job.filter(|job| background.space.is_ample_for(job.scope().load.bytes)) else {
+    let Some(job) = job.filter(|job| background.space.is_ample_for(job.space_when_quiet())) else {
         return Choice::Pass;
     };
     state.flushed_when_quiet = job.scope().kind == JobKind::Flush;

@@ -12,7 +12,7 @@ use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
-use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, Values, VisibleCursor};
+use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, ScanLength, Values, VisibleCursor};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
 
@@ -161,6 +161,8 @@ impl Position {
         from_current: bool,
         movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
+        // A seek followed by a step back is no scan.
+        self.is_scan &= !from_current || self.steps > 0;
         self.end_scan(&scope.read);
         (self.steps, self.is_scan) = (0, !from_current);
         let start = if from_current { Start::Pair } else { Start::Anywhere };
@@ -191,7 +193,9 @@ impl Position {
             return Ok(());
         }
         self.try_move_cursor(scope, Start::PairOrRows, ViewCursor::next)?;
-        let count = scope.read.scan_length.ahead(self.steps);
+        // After a step back the user may turn again.
+        let of_scan = || scope.read.scan_length.ahead(self.steps);
+        let count = if self.is_scan { of_scan() } else { ScanLength::ahead_of_long(self.steps) };
         if count >= AHEAD_MIN && self.valid() {
             self.read_ahead(scope, AHEAD_MAX.min(count as usize));
         }
@@ -225,14 +229,14 @@ impl Position {
         let mut guard = self.slot.cached.lock();
         let newest = read.view.version();
         let is_outdated = guard.as_ref().is_none_or(|cached| cached.view.version < newest);
+        if let Some(cached) = guard.as_mut().filter(|_| untaken > 0) {
+            cached.cursor.note_untaken(untaken);
+        }
         if is_outdated {
             // The old cursor is dropped before the new one is opened.
             *guard = None;
         }
         let cached = guard.get_or_insert_with(|| open_cursor(scope));
-        if untaken > 0 {
-            cached.cursor.note_untaken(untaken);
-        }
         let is_at_start = match start {
             Start::Anywhere => true,
             Start::Pair => !is_outdated && !was_ahead,

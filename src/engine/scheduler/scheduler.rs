@@ -62,7 +62,7 @@ pub(crate) struct SchedulerState {
     pub(crate) parked: usize,
     /// How many callers wait until nothing is left to do.
     pub(crate) awaited: usize,
-    /// The latest job for quiet times was a flush.
+    /// A flush for quiet times has begun, and the merge that is to follow has not.
     pub(crate) flushed_when_quiet: bool,
     /// The latest job found no space.
     pub(crate) job_failed: bool,

@@ -171,9 +171,9 @@ impl Space {
     }
 
     /// Whether work that nobody needs may write so many bytes: afterwards there is still free space of a quarter of the
-    /// store. True if the storage does not report its free space.
+    /// store. True if the storage has no such figure, false if asking for it fails.
     pub(crate) fn is_ample_for(&self, bytes: u64) -> bool {
-        let available = self.read.storage.available().ok().flatten().unwrap_or(u64::MAX);
+        let available = self.read.storage.available().map_or(0, |available| available.unwrap_or(u64::MAX));
         available / 2 >= bytes && available.saturating_sub(bytes) >= self.read.view.load().disk.bytes() / 4
     }
 

@@ -30,8 +30,8 @@ impl Quiet {
         is_due
     }
 
-    /// Whether nothing was written or incorporated for a shorter while. A call that finds something new begins the time,
-    /// so there must be calls at least once a second.
+    /// Whether nothing was written or incorporated for a shorter while. A call that finds something new starts the
+    /// clock, so there must be a call soon after the last write.
     pub(crate) fn is_calm(&self, last: SequenceNumber, incorporated: SequenceNumber, now: Duration) -> bool {
         self.0.lock().lasts(last, incorporated, now) >= CALM
     }

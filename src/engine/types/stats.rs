@@ -208,8 +208,8 @@ pub struct Stats {
     pub scan_compacted_bytes: u64,
     /// The part of `compacted_bytes` that was written while nobody wrote, to make reads cheaper.
     pub quiet_compacted_bytes: u64,
-    /// Bytes that may be rewritten while nobody writes: half of what users have written since the store was created, less
-    /// what was rewritten so. 0 in a store with levels, where nothing is.
+    /// Bytes that may be rewritten while nobody writes: half of what users have written since the store was created, as far
+    /// as it is in branch files, less what was rewritten so. 0 in a store with levels, where nothing is.
     pub quiet_credit_bytes: u64,
     /// Memory generations incorporated.
     pub incorporations: u64,

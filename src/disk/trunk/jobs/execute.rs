@@ -49,7 +49,7 @@ impl Executor<'_> {
             match job.purpose {
                 Purpose::Needed => {}
                 Purpose::Scans => self.counters.compacted_for_scans(merged.parts.load()),
-                Purpose::Quiet { .. } => self.counters.compacted_when_quiet(merged.parts.load()),
+                Purpose::Quiet(_) => self.counters.compacted_when_quiet(merged.parts.load()),
             }
         }
         self.counters.job_done();

@@ -11,6 +11,7 @@ use crate::disk::runs::jobs::claims::ClaimGuard;
 use crate::disk::runs::jobs::job_scope::{JobKind, JobScope};
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::plan::quiet::QuietCost;
 use crate::disk::trunk::tree::merge_range;
 use crate::disk::trunk::tree::node::Node;
 use crate::util::sync::Arc;
@@ -32,8 +33,8 @@ pub enum Purpose {
     Needed,
     /// It only makes scans cheaper, which have paid for it.
     Scans,
-    /// It makes reads cheaper and was chosen in a quiet time. `cost`: the most bytes that it writes.
-    Quiet { cost: u64 },
+    /// It makes reads cheaper and was chosen in a quiet time.
+    Quiet(QuietCost),
 }
 
 impl fmt::Display for Job {
@@ -62,20 +63,27 @@ impl Job {
     /// What must be applied before the job begins: the charge of a merge in a quiet time. A flush writes no data, so its
     /// own edit has the charge.
     pub fn charge(&self) -> Option<Outcome> {
-        let Purpose::Quiet { cost } = self.purpose else { return None };
+        let Purpose::Quiet(cost) = self.purpose else { return None };
         let is_merge = matches!(self.choice, Choice::Merge(..));
-        is_merge.then(|| Outcome { charged: signed(cost), ..Outcome::of(Change::Nothing, None) })
+        is_merge.then(|| Outcome { charged: signed(cost.own), ..Outcome::of(Change::Nothing, None) })
     }
 
     /// The charge that goes with the change that the job has made, after that before it began.
     pub fn rest_of_charge(&self, change: &Change) -> i64 {
-        let Purpose::Quiet { cost } = self.purpose else { return 0 };
+        let Purpose::Quiet(cost) = self.purpose else { return 0 };
         match change {
-            Change::Flush { .. } => signed(cost),
-            Change::Merge { merged, .. } => signed(merged.parts.load().bytes).saturating_sub(signed(cost)),
+            Change::Flush { .. } => signed(cost.own),
+            Change::Merge { merged, .. } => {
+                signed(merged.parts.load().bytes.saturating_add(cost.maplet)).saturating_sub(signed(cost.own))
+            }
             // It was ended. What it wrote is not known, so nothing is given back.
             _ => 0,
         }
+    }
+
+    /// The free space on the disk that a job for quiet times and what must follow it need; 0 for other jobs.
+    pub fn space_when_quiet(&self) -> u64 {
+        if let Purpose::Quiet(cost) = self.purpose { cost.path } else { 0 }
     }
 
     /// What it works on.

@@ -27,8 +27,19 @@ const MAPLET_BYTES_PER_ENTRY: u64 = 2;
 pub struct QuietWork {
     /// A flush, or a merge of bundles of a leaf.
     pub choice: Choice,
-    /// The most bytes that it writes.
-    pub cost: u64,
+    /// What it costs.
+    pub cost: QuietCost,
+}
+
+/// What work for quiet times costs, in bytes, by an estimate that is rather too high.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuietCost {
+    /// Of the flush or the merge itself.
+    pub own: u64,
+    /// The part of it for the maplet that ordinary work may then build.
+    pub maplet: u64,
+    /// Of all work on the path to the leaf, which is only worth it together.
+    pub path: u64,
 }
 
 /// The most worthwhile work that costs at most `credit` and that `accepts` accepts.
@@ -38,10 +49,10 @@ pub fn choose(tree: &Tree, credit: u64, mut accepts: impl FnMut(&Choice) -> bool
     }
     let mut found = Vec::new();
     gather(tree.root(), &Above::default(), tree.options(), &mut found);
-    found.retain(|(_, path_cost, _)| *path_cost <= credit);
+    found.retain(|(_, work)| work.cost.path <= credit);
     // Stable: of equals the first in key order, because the choice must be deterministic.
-    found.sort_by(|(one, ..), (other, ..)| other.cmp(one));
-    found.into_iter().map(|(_, _, work)| work).find(|work| accepts(&work.choice))
+    found.sort_by(|(one, _), (other, _)| other.cmp(one));
+    found.into_iter().map(|(_, work)| work).find(|work| accepts(&work.choice))
 }
 
 /// What waits in the ancestors of a node for its range.
@@ -56,8 +67,8 @@ struct Above {
 /// Searches saved for each byte rewritten, in a fraction of any unit.
 type Worth = u128;
 
-/// Gathers the work at and below a node, with its worth and with the cost of all work on its path.
-fn gather(node: &Arc<Node>, above: &Above, options: &TrunkOptions, found: &mut Vec<(Worth, u64, QuietWork)>) {
+/// Gathers the work at and below a node, with its worth.
+fn gather(node: &Arc<Node>, above: &Above, options: &TrunkOptions, found: &mut Vec<(Worth, QuietWork)>) {
     if node.is_leaf() {
         found.extend(of_leaf(node, above, options));
         return;
@@ -75,9 +86,9 @@ fn gather(node: &Arc<Node>, above: &Above, options: &TrunkOptions, found: &mut V
     }
 }
 
-/// The next step for a leaf, if its data is worth merging: at most half of it is rewritten for each run less that a search
-/// meets.
-fn of_leaf(leaf: &Arc<Node>, above: &Above, options: &TrunkOptions) -> Option<(Worth, u64, QuietWork)> {
+/// The next step for a leaf, if merging is worth it: for each run that a search then no longer meets, at most half of the
+/// leaf's data is rewritten.
+fn of_leaf(leaf: &Arc<Node>, above: &Above, options: &TrunkOptions) -> Option<(Worth, QuietWork)> {
     let (all, runs) = (leaf.active.bytes + above.bytes, leaf.runs() + above.runs);
     let has_oldest = leaf.bundles.first().is_some_and(|bundle| bundle.is_compacted());
     let newer_runs = runs.saturating_sub(usize::from(has_oldest));
@@ -93,9 +104,13 @@ fn of_leaf(leaf: &Arc<Node>, above: &Above, options: &TrunkOptions) -> Option<(W
     let parts = bytes / options.part_bytes + 2;
     let maplet = leaf.active.entries.saturating_mul(MAPLET_BYTES_PER_ENTRY);
     let merge_cost = bytes + bytes / MERGE_MARGIN + parts * PART_COST + maplet;
+    let path = merge_cost + above.flushes * FLUSH_COST;
     let work = match &above.topmost {
-        Some(flush) => QuietWork { choice: flush.clone(), cost: FLUSH_COST },
-        None => QuietWork { choice: Choice::Merge(Arc::clone(leaf), from..leaf.bundles.len()), cost: merge_cost },
+        Some(flush) => QuietWork { choice: flush.clone(), cost: QuietCost { own: FLUSH_COST, maplet: 0, path } },
+        None => QuietWork {
+            choice: Choice::Merge(Arc::clone(leaf), from..leaf.bundles.len()),
+            cost: QuietCost { own: merge_cost, maplet, path },
+        },
     };
-    Some((worth(&best), merge_cost + above.flushes * FLUSH_COST, work))
+    Some((worth(&best), work))
 }

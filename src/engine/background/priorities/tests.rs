@@ -58,3 +58,19 @@ fn an_incorporation_waits_for_the_merge_that_frees_space() {
         "the incorporation is not retried after the merge has ended"
     );
 }
+
+/// Regression test: the worker that was woken beside a flush of a quiet time forgot that a merge was to follow. Then ordinary
+/// work came first once the flush had ended.
+#[test]
+fn nothing_comes_between_a_flush_of_a_quiet_time_and_its_merge() {
+    let db = small_store();
+    let background = &db.engine.background;
+    let mut state = background.scheduler.state.lock();
+    let next = |state: &mut SchedulerState| job_after_quiet_flush(background, state, WorkerRole::All);
+    assert!(matches!(next(&mut state), Choice::Pass));
+    (state.flushed_when_quiet, state.jobs, state.running) = (true, 1, 1);
+    assert!(matches!(next(&mut state), Choice::Wait) && state.flushed_when_quiet, "while the flush runs");
+    (state.jobs, state.running) = (0, 0);
+    // There is no merge: the store is empty.
+    assert!(matches!(next(&mut state), Choice::Pass) && !state.flushed_when_quiet);
+}
