@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The store rests once it has done nothing for this long, which is longer than it waits before it begins.
-const RESTED: Duration = Duration::from_millis(2500);
+/// The store rests once it has done nothing for this long: more than twice what it waits before it begins.
+const RESTED: Duration = Duration::from_secs(5);
 /// The longest wait for that.
 const REST_MAX: Duration = Duration::from_secs(600);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
