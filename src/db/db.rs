@@ -523,8 +523,8 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until the background work is idle. Use this before measurements and before copying files. What a store does only
-    /// while nobody writes may begin a second later; `pause_background` prevents that.
+    /// Waits until the background work is idle. Use this before measurements and before copying files. Work for
+    /// quiet times, which only makes reads cheaper, may begin a second later; `pause_background` prevents it.
     ///
     /// # Errors
     /// The failure that blocks background work.

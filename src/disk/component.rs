@@ -164,9 +164,9 @@ impl Component {
         }
     }
 
-    /// Work that makes reads cheaper, for when nobody has written for a while. It is bounded by what users have written.
-    /// At most one such job runs at a time: `Job::charge` is applied before it. The levels have none: their shape bounds
-    /// what reads cost.
+    /// Work for quiet times, which makes reads cheaper and is limited by what users have written. At most one such job runs
+    /// at a time, and what `Job::charge` returns is applied before it. The levels have none: their shape bounds what reads
+    /// cost.
     pub fn pick_when_quiet(&self, version: &Version) -> Option<Job> {
         match (self, version) {
             (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.pick_when_quiet(tree).map(Job::Trunk),

@@ -23,7 +23,7 @@ pub const NAMES: [(&str, &str); 25] = [
     ("readmissing", "get absent keys, spread like the loaded ones"),
     ("readseq", "scan all pairs in key order; an operation is a pair"),
     ("readreverse", "the same from the last key to the first"),
-    ("rest", "do nothing until the engine has done what it does only while nobody writes"),
+    ("rest", "write nothing until the engine has finished its work for quiet times"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
     ("readwhilewriting", "readrandom, while one more thread overwrites"),
     ("writewhilescanning", "overwrite, while one more thread scans all pairs; processor time is per put and pair"),

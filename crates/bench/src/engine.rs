@@ -244,7 +244,7 @@ pub trait Engine: Send + Sync {
     }
     /// Flushes memory and waits until no background work is left.
     fn settle(&self) -> Result<()>;
-    /// Waits, without writing, until the engine has done what it does only while nobody writes.
+    /// Waits until the engine has finished the work that it does only in quiet times, when no write comes.
     fn rest(&self) -> Result<()> {
         Ok(())
     }

@@ -28,7 +28,7 @@ pub enum Job {
     Mix(Mix),
     /// Every thread scans all pairs; an operation is a pair.
     FullScan(Direction),
-    /// Nothing is done until the engine has done what it does only while nobody writes. That is the one operation.
+    /// Waits until the engine has finished its work for quiet times: one operation.
     Rest,
     /// The store is opened as it is when its process dies: from a copy of its files that is made while it is open. The one
     /// operation is to open it and to get a key. What follows uses the opened store.
