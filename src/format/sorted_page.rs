@@ -275,19 +275,46 @@ impl<'a> SortedPage<'a> {
     #[inline]
     pub fn complete_key(&self, at: usize, parts: &EntryParts, key: &mut Vec<u8>) {
         key.truncate(self.prefix.len());
+        self.append_suffix(at, parts, key);
+    }
+
+    /// Appends the key of entry `at`.
+    #[inline]
+    pub fn append_key(&self, at: usize, parts: &EntryParts, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.prefix);
+        self.append_suffix(at, parts, out);
+    }
+
+    #[inline]
+    fn append_suffix(&self, at: usize, parts: &EntryParts, out: &mut Vec<u8>) {
         let unused = 8 * (HEAD_BYTES_MAX - self.layout.head_bytes) as u32;
         let head = self.head(at).checked_shl(unused).unwrap_or(0).to_be_bytes();
         if parts.suffix_len >= HEAD_BYTES_MAX {
-            key.extend_from_slice(&head);
-            key.extend_from_slice(&self.payload[parts.rest.clone()]);
+            out.extend_from_slice(&head);
+            out.extend_from_slice(&self.payload[parts.rest.clone()]);
         } else {
-            key.extend_from_slice(&head[..parts.suffix_len]);
+            out.extend_from_slice(&head[..parts.suffix_len]);
+        }
+    }
+
+    /// Whether the key of entry `at` may equal that of the previous entry: their heads are equal. False for the first.
+    #[inline]
+    pub fn may_repeat_key(&self, at: usize) -> bool {
+        at > 0 && self.head(at) == self.head(at - 1)
+    }
+
+    /// The number of tombstones among these entries. O(1) where all entries of the page have one kind.
+    pub fn tombstones(&self, entries: Range<usize>) -> u64 {
+        match Kind::from_byte(self.layout.base as u8) {
+            Some(Kind::Delete) => entries.len() as u64,
+            Some(_) => 0,
+            None => entries.filter(|at| tag_kind(self.parts(*at).tag) == Kind::Delete).count() as u64,
         }
     }
 
     /// Whether the key of entry `at` equals that of the previous entry; false for the first.
     pub fn repeats_key(&self, at: usize) -> bool {
-        if at == 0 || self.head(at) != self.head(at - 1) {
+        if !self.may_repeat_key(at) {
             return false;
         }
         let (one, other) = (self.parts(at - 1), self.parts(at));

@@ -72,7 +72,7 @@ fn pass(cursor: &mut dyn Cursor, from: &[u8], to: &[u8], visit: &mut dyn FnMut(E
         return Ok(());
     }
     // The visitor never breaks.
-    let _ = cursor.pass(limit, &mut |entry| {
+    let _ = cursor.pass(limit, &mut |entry: EntryRef<'_>| {
         visit(entry);
         ControlFlow::Continue(())
     })?;

@@ -3,6 +3,7 @@
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
 use super::pinned_value::PinnedValue;
+use super::visitor::Visitor;
 use crate::util::{Kind, Result, SequenceNumber, key};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -44,6 +45,12 @@ impl<'a> Limit<'a> {
         Self { head: key::wide_head(key), key: Some(key) }
     }
 
+    /// The key, if there is a limit.
+    #[inline]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        self.key
+    }
+
     /// The lower one of two.
     #[inline]
     pub fn min(self, other: Self) -> Self {
@@ -61,9 +68,6 @@ impl<'a> Limit<'a> {
         if head == self.head { self.key.is_some_and(|limit| key >= limit) } else { head > self.head }
     }
 }
-
-/// A function that takes entries (`Cursor::pass`). An entry at which it breaks is not taken.
-pub type Visit<'v> = dyn FnMut(EntryRef<'_>) -> ControlFlow<()> + 'v;
 
 /// A position in a sorted source. A new cursor is unpositioned (`valid()` is false).
 ///
@@ -83,13 +87,12 @@ pub trait Cursor: Send {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry.
     fn prev(&mut self) -> Result<()>;
-    /// Shows the current entry to `visit`, and the following ones with keys before `limit`, until it breaks. The cursor
-    /// is then on the first entry that `visit` refused by breaking or that is not before the limit, or unpositioned at
-    /// the end. Requires `valid()`; the limit does not concern the current entry. Many entries cost less so than by
-    /// `next`.
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    /// Shows the current entry to the visitor, and the following ones with keys before `limit`, until it refuses one.
+    /// The cursor is then on the first entry that was refused or that is not before the limit, or unpositioned at the
+    /// end. Requires `valid()`; the limit does not concern the current entry. Many entries cost less so than by `next`.
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         loop {
-            if visit(self.entry()).is_break() {
+            if visitor.visit(self.entry()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             self.next()?;
@@ -139,8 +142,8 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn prev(&mut self) -> Result<()> {
         (**self).prev()
     }
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-        (**self).pass(limit, visit)
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
+        (**self).pass(limit, visitor)
     }
     fn valid(&self) -> bool {
         (**self).valid()
@@ -150,6 +153,9 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)
+    }
+    fn note_untaken(&mut self, entries: u64) {
+        (**self).note_untaken(entries);
     }
     fn pin_value(&self) -> Option<PinnedValue> {
         (**self).pin_value()

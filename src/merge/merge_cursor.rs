@@ -18,8 +18,9 @@
 //! that node was played when the later of its two sides last changed, with these same entries. That match reported a
 //! tie, and `settle` returns only after ties are skipped.
 
-use super::cursor::{Cursor, EntryRef, Limit, Visit};
+use super::cursor::{Cursor, EntryRef, Limit};
 use super::pinned_value::PinnedValue;
+use super::visitor::Visitor;
 use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -301,13 +302,13 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     /// A source that wins twice in a row then passes its entries up to the next one of any other source, so inside one
     /// source no match is played. Where sources take turns, finding that limit would cost more than a match.
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         debug_assert!(self.valid());
-        let mut before = NOWHERE;
+        let mut before = if self.sources.len() == 1 { self.winner } else { NOWHERE };
         loop {
             if self.winner != before || self.direction == Direction::Backward {
                 before = self.winner;
-                if visit(self.entry()).is_break() {
+                if visitor.visit(self.entry()).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 self.go(Direction::Forward)?;
@@ -319,7 +320,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                     self.turning_key.extend_from_slice(self.sources[next].entry().key);
                     limit = limit.min(Limit::at(&self.turning_key));
                 }
-                let flow = self.sources[winner].pass(limit, visit)?;
+                let flow = self.sources[winner].pass(limit, visitor)?;
                 self.refresh_head(winner);
                 let winner = if self.sources.len() == 1 { winner } else { self.replay(winner) };
                 self.settle(winner)?;

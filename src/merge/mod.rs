@@ -7,14 +7,16 @@ pub mod operator;
 pub mod pinned_value;
 pub mod range_tombstones;
 pub mod retention;
+pub mod row_reader;
 pub mod rows;
 pub mod scan_length;
 #[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
 pub mod version_filter;
 pub mod visible;
+pub mod visitor;
 
-pub use cursor::{Cursor, EntryRef, Limit, Visit};
+pub use cursor::{Cursor, EntryRef, Limit};
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
 pub use pinned_value::PinnedValue;
@@ -24,6 +26,7 @@ pub use rows::Rows;
 pub use scan_length::ScanLength;
 pub use version_filter::VersionFilter;
 pub use visible::{Values, VisibleCursor};
+pub use visitor::Visitor;
 
 #[cfg(test)]
 mod tests;

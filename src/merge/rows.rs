@@ -28,7 +28,13 @@ impl Rows {
     /// Appends a row.
     #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
+        self.push_with(|bytes| bytes.extend_from_slice(key), value);
+    }
+
+    /// As `push`, with a function that appends the key.
+    #[inline]
+    pub fn push_with(&mut self, append_key: impl FnOnce(&mut Vec<u8>), value: &[u8]) {
+        append_key(&mut self.bytes);
         let key = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.ends.push(Ends { key, value: self.bytes.len() });

@@ -20,16 +20,11 @@
 
 use super::cursor::{Cursor, EntryRef, Limit};
 use super::pinned_value::PinnedValue;
+use super::row_reader::{RowReader, STEPS_MAX};
 use super::rows::Rows;
 use crate::util::{Error, Kind, Result, SequenceNumber};
-use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Number of versions that are skipped one by one before a seek skips the rest. A seek costs as much as some tens of
-/// steps.
-const STEPS_MAX: u32 = 16;
-/// Bytes after which rows end.
-const ROW_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -174,40 +169,13 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.state != State::Forward || self.masked || self.values == Values::Pinned || count == 0 {
             return Ok(());
         }
-        let Self { inner, at, upper, key, values, .. } = self;
-        // Whether the last entry passed is the last row. Otherwise `key` has its key.
-        let (mut steps, mut is_row) = (0, false);
-        let mut visit = |entry: EntryRef<'_>| {
-            let last = if is_row { rows.last_key().unwrap_or_default() } else { &key[..] };
-            if entry.key == last || entry.number > *at {
-                steps += 1;
-                return if steps < STEPS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-            }
-            let is_past = upper.as_deref().is_some_and(|upper| entry.key >= upper);
-            let is_full = || rows.len() == count || rows.bytes() + entry.value.len() > ROW_BYTES_MAX;
-            is_row = match entry.kind {
-                Kind::Put if !is_past && !is_full() => {
-                    let value = if *values == Values::Skipped { &[] } else { entry.value };
-                    rows.push(entry.key, value);
-                    true
-                }
-                Kind::Delete if !is_past => {
-                    key.clear();
-                    key.extend_from_slice(entry.key);
-                    false
-                }
-                _ => return ControlFlow::Break(()),
-            };
-            steps = 0;
-            ControlFlow::Continue(())
-        };
+        let mut reader = RowReader::new(rows, count, self.at, self.values != Values::Skipped, &mut self.key);
+        let limit = self.upper.as_deref().map_or(Limit::NONE, Limit::at);
         self.state = State::Unpositioned;
-        let flow = inner.pass(Limit::NONE, &mut visit)?;
-        if let Some(last) = rows.last_key().filter(|_| is_row) {
-            key.clear();
-            key.extend_from_slice(last);
-        }
-        debug_assert!(flow.is_break() || !self.inner.valid());
+        let passed = self.inner.pass(limit, &mut reader);
+        reader.end();
+        let flow = passed?;
+        debug_assert!(flow.is_break() || !self.inner.valid() || limit.is_reached(self.inner.entry().key));
         self.state = State::Ahead;
         Ok(())
     }

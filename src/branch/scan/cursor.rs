@@ -13,7 +13,7 @@ use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{ReadDone, ReadRequest};
-use crate::merge::{Cursor, EntryRef, Limit, PinnedValue, Visit};
+use crate::merge::{Cursor, EntryRef, Limit, PinnedValue, Visitor};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
@@ -233,35 +233,42 @@ impl BranchCursor {
         self.valid = true;
     }
 
-    /// As `pass`, to the end of the leaf: `None` if that was reached. The page is parsed once.
-    fn pass_in_leaf(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
-        let before = self.at;
-        let flow = self.visit_in_leaf(limit, visit);
-        self.passed += (self.at - before) as u64 + u64::from(flow.is_none());
-        flow
+    /// Prefetches the first lines of the next leaf, if it and the index page above it are in memory.
+    fn prefetch_next_leaf(&self) {
+        let Some(step) = self.path.last().filter(|step| step.at + 1 < step.count) else { return };
+        let guard = crossbeam_epoch::pin();
+        let cached = || self.branch.cached(WantedPage::child(step.location, step.level), &guard);
+        let payload = match &step.page {
+            Some(page) => page.payload(),
+            None => match cached() {
+                Ok(Some(page)) => page.payload(),
+                _ => return,
+            },
+        };
+        if let Ok(child) = self.branch.child(payload, step.location, step.at + 1) {
+            self.branch.prefetch_page(WantedPage::child(child, 0), LEAF_LINES, &guard);
+        }
     }
 
-    fn visit_in_leaf(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
-        let payload = self.leaf.payload();
-        let page = SortedPage::new(payload)?;
-        loop {
-            let (number, kind) = (tag_number(self.tag), tag_kind(self.tag));
-            let value = payload.get(self.value.clone()).unwrap_or_default();
-            if visit(EntryRef { key: &self.key, number, kind, value }).is_break() {
-                return Some(ControlFlow::Break(()));
-            }
-            let at = self.at + 1;
-            if at >= self.count {
-                return None;
-            }
-            let parts = page.parts(at);
-            page.complete_key(at, &parts, &mut self.key);
-            page.prefetch(at + 1);
-            (self.tag, self.value, self.at) = (parts.tag, parts.value, at);
-            if limit.is_reached(&self.key) {
-                return Some(ControlFlow::Continue(()));
-            }
+    /// As `pass`, to the end of the leaf: `None` if that was reached. The page is parsed once, and one search finds the
+    /// limit.
+    fn pass_in_leaf(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Option<ControlFlow<()>> {
+        let page = SortedPage::new(self.leaf.payload())?;
+        let (start, count) = (self.at, self.count);
+        let end = limit.key().map_or(count, |key| page.rank(key, SequenceNumber::MAX, false).clamp(start + 1, count));
+        if end == count && visitor.wants() > count - start {
+            self.prefetch_next_leaf();
         }
+        let taken = visitor.visit_page(&SortedPage::new(self.leaf.payload())?, start..end);
+        self.passed += taken as u64;
+        let next = start + taken;
+        if next >= count {
+            return None;
+        }
+        if taken > 0 {
+            self.position_on(next);
+        }
+        Some(if next < end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     /// Moves to entry `at` of the current leaf, or to the first entry of the next leaf if `at` is after the last entry.
@@ -465,9 +472,9 @@ impl Cursor for BranchCursor {
         self.position_before(self.at)
     }
 
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         loop {
-            if let Some(flow) = self.pass_in_leaf(limit, visit) {
+            if let Some(flow) = self.pass_in_leaf(limit, visitor) {
                 return Ok(flow);
             }
             self.valid = false;

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::branch::{Branch, BranchCursor, Origin, Purpose, Target, search_together};
-use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, Visit};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, Visitor};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
@@ -209,11 +209,11 @@ impl Cursor for RunCursor {
         self.skip_back()
     }
 
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         self.passed = UNCOUNTED;
         loop {
             let at = self.at;
-            let flow = self.open(at).pass(limit, visit)?;
+            let flow = self.open(at).pass(limit, visitor)?;
             // On an entry that was refused or is past the limit.
             if self.valid() {
                 return Ok(flow);

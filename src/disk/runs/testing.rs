@@ -6,7 +6,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::merge::vec_cursor::VecEntry;
-use crate::merge::{Cursor, Limit, MergeOperator, RangeTombstone, RangeTombstones, VisibleCursor};
+use crate::merge::{Cursor, EntryRef, Limit, MergeOperator, RangeTombstone, RangeTombstones, VisibleCursor};
 use crate::util::key::encoded;
 use crate::util::random::splitmix64;
 use crate::util::sync::Arc;
@@ -188,7 +188,7 @@ pub fn entries(cursor: &mut impl Cursor) -> Vec<VecEntry> {
         let limit = random.below(forward.len());
         let limit = if random.below(2) == 0 { Limit::at(&forward[limit].key) } else { Limit::NONE };
         let flow = cursor
-            .pass(limit, &mut |entry| {
+            .pass(limit, &mut |entry: EntryRef<'_>| {
                 if left == 0 {
                     return ControlFlow::Break(());
                 }

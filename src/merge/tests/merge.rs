@@ -63,7 +63,7 @@ fn pass(random: &mut Random, merge: &mut MergeCursor<VecCursor>, model: &[VecEnt
     let (count, key) = (random.below(10) as usize, random.key(16));
     let (limit, is_limited) = if random.below(2) == 0 { (Limit::NONE, false) } else { (Limit::at(&key), true) };
     let mut passed = Vec::new();
-    let flow = merge.pass(limit, &mut |entry| {
+    let flow = merge.pass(limit, &mut |entry: EntryRef<'_>| {
         if passed.len() == count {
             return ControlFlow::Break(());
         }

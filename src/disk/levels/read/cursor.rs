@@ -11,7 +11,7 @@ use crate::branch::Target;
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::runs::run::{self, Key};
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
-use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visit};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visitor};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
@@ -117,8 +117,8 @@ impl Cursor for LevelsCursor {
         self.look()
     }
 
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-        let flow = self.cursor.pass(limit, visit)?;
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
+        let flow = self.cursor.pass(limit, visitor)?;
         self.look()?;
         Ok(flow)
     }

@@ -12,10 +12,11 @@ use crate::disk::runs::run::{self, Key, Run};
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
-use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visit};
+use crate::format::sorted_page::SortedPage;
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visitor};
 use crate::util::sync::Arc;
 use crate::util::{Kind, Result, SequenceNumber};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// See the module.
 pub struct TreeCursor {
@@ -186,6 +187,35 @@ fn slot_before(node: &Node, key: &[u8]) -> usize {
     node.pivots.partition_point(|pivot| *pivot.lower < *key).saturating_sub(1)
 }
 
+/// Counts what a visitor takes.
+struct Counting<'v> {
+    visitor: &'v mut dyn Visitor,
+    steps: u64,
+    tombstones: u64,
+}
+
+impl Visitor for Counting<'_> {
+    fn visit(&mut self, entry: EntryRef<'_>) -> ControlFlow<()> {
+        let flow = self.visitor.visit(entry);
+        if flow.is_continue() {
+            self.steps += 1;
+            self.tombstones += u64::from(entry.kind == Kind::Delete);
+        }
+        flow
+    }
+
+    fn visit_page(&mut self, page: &SortedPage<'_>, entries: Range<usize>) -> usize {
+        let taken = self.visitor.visit_page(page, entries.clone());
+        self.steps += taken as u64;
+        self.tombstones += page.tombstones(entries.start..entries.start + taken);
+        taken
+    }
+
+    fn wants(&self) -> usize {
+        self.visitor.wants()
+    }
+}
+
 impl Drop for TreeCursor {
     fn drop(&mut self) {
         self.end_scan();
@@ -240,21 +270,17 @@ impl Cursor for TreeCursor {
         self.settle_back()
     }
 
-    fn pass(&mut self, limit: Limit<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         debug_assert!(self.valid);
         self.valid = false;
         while let Some(path) = &mut self.path {
             // Invariant 1.
             let upper = path.upper.as_deref().filter(|_| path.spills_past).map_or(Limit::NONE, Limit::at);
-            let (steps, tombstones) = (&mut self.steps, &mut self.tombstones);
-            let flow = path.cursor.pass(limit.min(upper), &mut |entry| {
-                let flow = visit(entry);
-                if flow.is_continue() {
-                    *steps += 1;
-                    *tombstones += u64::from(entry.kind == Kind::Delete);
-                }
-                flow
-            })?;
+            let mut counting = Counting { visitor, steps: 0, tombstones: 0 };
+            let flow = path.cursor.pass(limit.min(upper), &mut counting);
+            self.steps += counting.steps;
+            self.tombstones += counting.tombstones;
+            let flow = flow?;
             self.settle_forward()?;
             if flow.is_break() || !self.valid || limit.is_reached(self.entry().key) {
                 return Ok(flow);
