@@ -12,7 +12,7 @@ use super::item_cache::ItemCache;
 use super::page::{Page, PageKind};
 use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::util::FileNumber;
-use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
+use crate::util::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, thread_number};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
@@ -117,7 +117,7 @@ impl PageCache {
     /// counter a hit may be lost, and an atomic addition would cost every get more than its lookups.
     #[inline]
     fn note_hit(&self) {
-        let hits = &self.hits[stripe() & (self.hits.len() - 1)];
+        let hits = &self.hits[thread_number() & (self.hits.len() - 1)];
         hits.store(hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -196,12 +196,3 @@ fn stripes() -> usize {
     })
 }
 
-/// The number of this thread. Threads with the same last bits share a hit counter.
-#[inline]
-fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    STRIPE.with(|stripe| *stripe)
-}

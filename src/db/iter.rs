@@ -8,7 +8,8 @@ use crate::engine::state::snapshot_registry::SnapshotPin;
 pub(crate) use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Result, key};
+use crate::util::key::with_encoded;
+use crate::util::{KeyspaceId, Result};
 use std::iter::FusedIterator;
 
 /// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it
@@ -74,14 +75,12 @@ impl Iter {
 
     /// Moves to the first pair with a key greater than or equal to `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let key = key::encoded(KeyspaceId::DEFAULT, key.as_ref());
-        self.seek_by(|cursor| cursor.seek(&key))
+        with_encoded(KeyspaceId::DEFAULT, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek(key)))
     }
 
     /// Moves to the last pair with a key less than or equal to `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let key = key::encoded(KeyspaceId::DEFAULT, key.as_ref());
-        self.seek_by(|cursor| cursor.seek_for_prev(&key))
+        with_encoded(KeyspaceId::DEFAULT, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek_for_prev(key)))
     }
 
     fn seek_by(&mut self, movement: impl FnOnce(&mut ViewCursor) -> Result<()>) -> Result<()> {
@@ -131,7 +130,7 @@ impl Iter {
         let Scope { read, pin, .. } = &mut self.scope;
         read.check_open()?;
         // Cursors at the old number must not outlive its pin.
-        self.front.drop_cursor();
+        self.front.leave_cursor();
         self.front.state = State::New;
         self.back = None;
         *pin = Arc::new(read.snapshots.take(&read.sequencer));
@@ -147,8 +146,8 @@ impl Iter {
     /// Selects what later moves read of the values.
     pub(crate) fn set_values(&mut self, values: Values) {
         self.scope.values = values;
-        self.front.drop_cursor();
-        self.back.iter_mut().for_each(|back| back.drop_cursor());
+        self.front.leave_cursor();
+        self.back.iter_mut().for_each(|back| back.leave_cursor());
     }
 
     /// Moves the front to the next pair that was not returned yet, and marks it as returned. False if none is left.
@@ -207,6 +206,9 @@ impl Iter {
 impl Drop for Iter {
     fn drop(&mut self) {
         self.front.close(&self.scope.read);
+        if let Some(mut back) = self.back.take() {
+            back.close(&self.scope.read);
+        }
     }
 }
 

@@ -101,6 +101,13 @@ pub trait Cursor: Send {
             }
         }
     }
+    /// Leaves its position, and gives up pages and buffers of files. The next movement begins anew.
+    fn rest(&mut self) {}
+    /// Rests, and then belongs to a reader at another snapshot.
+    fn renew(&mut self, at: SequenceNumber) {
+        let _ = at;
+        self.rest();
+    }
     /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
     /// The current entry. Requires `valid()`.
@@ -144,6 +151,12 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         (**self).pass(limit, visitor)
+    }
+    fn rest(&mut self) {
+        (**self).rest();
+    }
+    fn renew(&mut self, at: SequenceNumber) {
+        (**self).renew(at);
     }
     fn valid(&self) -> bool {
         (**self).valid()

@@ -74,6 +74,19 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
+    /// The sources, newest first.
+    pub fn sources(&self) -> &[C] {
+        &self.sources
+    }
+
+    /// Changes the sources by `change`, after which they are newest first. The merge is unpositioned then.
+    pub fn change_sources(&mut self, change: impl FnOnce(&mut Vec<C>)) {
+        self.winner = NOWHERE;
+        change(&mut self.sources);
+        self.heads.resize(self.sources.len(), EXHAUSTED);
+        self.losers.resize(self.sources.len(), NOWHERE);
+    }
+
     /// Positions every source by `place`, then plays all matches.
     fn place_all(&mut self, direction: Direction, place: impl Fn(&mut C) -> Result<()>) -> Result<()> {
         self.winner = NOWHERE;
@@ -332,6 +345,16 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                 return Ok(ControlFlow::Continue(()));
             }
         }
+    }
+
+    fn rest(&mut self) {
+        self.winner = NOWHERE;
+        self.sources.iter_mut().for_each(C::rest);
+    }
+
+    fn renew(&mut self, at: SequenceNumber) {
+        self.winner = NOWHERE;
+        self.sources.iter_mut().for_each(|source| source.renew(at));
     }
 
     #[inline]

@@ -46,6 +46,11 @@ impl Rows {
         self.ends.len()
     }
 
+    /// Bytes that it could hold without an allocation.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Bytes of all rows.
     #[inline]
     pub fn bytes(&self) -> usize {

@@ -93,6 +93,38 @@ impl<C: Cursor> VisibleCursor<C> {
         self
     }
 
+    /// Leaves its position, and gives up pages and buffers of files.
+    pub fn rest(&mut self) {
+        self.state = State::Unpositioned;
+        self.begin_key();
+        self.inner.rest();
+    }
+
+    /// As a new cursor over the same source: at snapshot `at`, from `lower` on, below `upper`. `masked` and `values` as
+    /// in the methods with these names.
+    pub fn renew(
+        &mut self,
+        at: SequenceNumber,
+        (lower, upper): (&[u8], Option<&[u8]>),
+        masked: bool,
+        values: Values,
+    ) {
+        (self.masked, self.values) = (masked, values);
+        self.state = State::Unpositioned;
+        self.begin_key();
+        self.inner.renew(at);
+        self.at = at;
+        self.lower.clear();
+        self.lower.extend_from_slice(lower);
+        match (&mut self.upper, upper) {
+            (Some(own), Some(upper)) => {
+                own.clear();
+                own.extend_from_slice(upper);
+            }
+            (own, upper) => *own = upper.map(<[u8]>::to_vec),
+        }
+    }
+
     /// Moves to the first live key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.state = State::Unpositioned;

@@ -17,6 +17,16 @@ pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU6
 pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::{Arc, OnceLock};
 
+/// The number of this thread, for spreading threads over counters or lists.
+#[inline]
+pub fn thread_number() -> usize {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
 /// Waits for a moment: spins first, then yields the processor. For waits that end within microseconds.
 #[derive(Default)]
 pub struct Backoff {

@@ -114,9 +114,13 @@ impl Branch {
 
     /// As `cached`, but returns a counted reference.
     pub(in crate::branch) fn pinned_cached_page(&self, wanted: WantedPage) -> Result<Option<Page>> {
-        let guard = crossbeam_epoch::pin();
-        match self.cached(wanted, &guard)? {
-            Some(_) => Ok(self.table().pin(page_number(wanted.offset), &guard)),
+        self.pinned_cached_page_under(wanted, &crossbeam_epoch::pin())
+    }
+
+    /// As `pinned_cached_page`, under the caller's guard.
+    pub(in crate::branch) fn pinned_cached_page_under(&self, wanted: WantedPage, guard: &Guard) -> Result<Option<Page>> {
+        match self.cached(wanted, guard)? {
+            Some(_) => Ok(self.table().pin(page_number(wanted.offset), guard)),
             None => Ok(None),
         }
     }

@@ -14,6 +14,7 @@ use crate::io::{ReadDone, ReadRequest};
 use crate::merge::PinnedValue;
 use crate::util::Result;
 use crate::util::sync::Arc;
+use crossbeam_epoch::Guard;
 use std::ops::Range;
 
 /// A scan reads ahead after this many consecutive leaves that were not cached.
@@ -41,12 +42,12 @@ pub enum Approach {
 
 /// See the module documentation.
 pub struct CurrentLeaf {
-    branch: Arc<Branch>,
     purpose: Purpose,
     source: Source,
     /// The range of the payload within the bytes of the source.
     payload: Range<usize>,
-    extents: ExtentReader,
+    /// Created by the first leaf that comes from an extent.
+    extents: Option<Box<ExtentReader>>,
     decompressed: Vec<u8>,
     misses: u32,
     /// Bytes after the first leaf that the scan is expected to read. 0 once they are read.
@@ -55,11 +56,10 @@ pub struct CurrentLeaf {
 }
 
 impl CurrentLeaf {
-    /// A value without a leaf.
-    pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
+    /// A value without a leaf. All calls until the next `leave` name the same branch.
+    pub fn new(purpose: Purpose) -> Self {
         Self {
-            extents: ExtentReader::new(Arc::clone(&branch), purpose),
-            branch,
+            extents: None,
             purpose,
             source: Source::Nothing,
             payload: 0..0,
@@ -70,21 +70,39 @@ impl CurrentLeaf {
         }
     }
 
+    /// Leaves the branch. It holds neither pages nor extents then.
+    pub fn leave(&mut self) {
+        (self.source, self.extents, self.planned) = (Source::Nothing, None, None);
+        (self.misses, self.expected) = (0, 0);
+        self.decompressed = Vec::new();
+    }
+
     /// Sets the number of bytes after the first leaf that the next scan is expected to read.
     pub fn expect_bytes(&mut self, bytes: usize) {
         self.expected = bytes;
-        self.extents.set_first_bytes(READ_AHEAD_BYTES);
+        if let Some(extents) = &mut self.extents {
+            extents.set_first_bytes(READ_AHEAD_BYTES);
+        }
+    }
+
+    fn extents(&mut self, branch: &Arc<Branch>) -> &mut ExtentReader {
+        let purpose = self.purpose;
+        self.extents.get_or_insert_with(|| Box::new(ExtentReader::new(Arc::clone(branch), purpose)))
+    }
+
+    fn extent_bytes(&self, range: Range<usize>) -> &[u8] {
+        self.extents.as_ref().map_or(&[], |extents| extents.bytes(range))
     }
 
     /// Whether to read the expected bytes of the scan together with this uncached leaf. If so, extents begin with that
     /// size. It pays where the time to transfer one more leaf is less than the time of one more read, multiplied by its
     /// probability.
-    fn starts_extent(&mut self, wanted: WantedPage) -> bool {
+    fn starts_extent(&mut self, branch: &Arc<Branch>, wanted: WantedPage) -> bool {
         let expected = std::mem::take(&mut self.expected).min(READ_AHEAD_BYTES);
         if expected * BYTES_PER_READ < wanted.bytes * wanted.bytes {
             return false;
         }
-        self.extents.set_first_bytes(wanted.bytes + expected.next_multiple_of(wanted.bytes));
+        self.extents(branch).set_first_bytes(wanted.bytes + expected.next_multiple_of(wanted.bytes));
         true
     }
 
@@ -94,7 +112,7 @@ impl CurrentLeaf {
         let bytes = match &self.source {
             Source::Nothing => return &[],
             Source::Cached(page) => page,
-            Source::Extent => return self.extents.bytes(self.payload.clone()),
+            Source::Extent => return self.extent_bytes(self.payload.clone()),
             Source::Decompressed => &self.decompressed[..],
         };
         bytes.get(self.payload.clone()).unwrap_or_default()
@@ -111,30 +129,31 @@ impl CurrentLeaf {
     }
 
     /// Makes the leaf at `location` the current one.
-    pub fn load(&mut self, location: ChildLocation, approach: Approach) -> Result<()> {
+    pub fn load(&mut self, branch: &Arc<Branch>, location: ChildLocation, approach: Approach) -> Result<()> {
         let wanted = WantedPage::child(location, 0);
         self.source = Source::Nothing;
         if self.purpose == Purpose::Compaction {
-            return self.load_from_extent(wanted, approach, false);
+            return self.load_from_extent(branch, wanted, approach, false);
         }
         if approach == Approach::Seek {
             self.misses = 0;
         }
-        let page = match self.branch.pinned_cached_page(wanted)? {
+        let is_in_extent = |leaf: &Self| leaf.extents.as_ref().is_some_and(|extents| extents.has(wanted));
+        let page = match branch.pinned_cached_page(wanted)? {
             Some(page) => {
                 self.misses = 0;
                 page
             }
-            None if self.extents.has(wanted) || self.misses >= MISSES_BEFORE_READ_AHEAD => {
-                return self.load_from_extent(wanted, approach, true);
+            None if is_in_extent(self) || self.misses >= MISSES_BEFORE_READ_AHEAD => {
+                return self.load_from_extent(branch, wanted, approach, true);
             }
-            None if self.starts_extent(wanted) => {
+            None if self.starts_extent(branch, wanted) => {
                 self.misses = MISSES_BEFORE_READ_AHEAD;
-                return self.load_from_extent(wanted, approach, true);
+                return self.load_from_extent(branch, wanted, approach, true);
             }
             None => {
                 self.misses += 1;
-                self.branch.read_page(wanted, true)?
+                branch.read_page(wanted, true)?
             }
         };
         self.set_page(page);
@@ -142,35 +161,41 @@ impl CurrentLeaf {
     }
 
     /// Makes the leaf that a search reached the current one, if it is in the cache.
-    pub fn load_cached(&mut self, wanted: WantedPage) -> Result<bool> {
+    pub fn load_cached(&mut self, branch: &Branch, wanted: WantedPage, guard: &Guard) -> Result<bool> {
         self.source = Source::Nothing;
         self.misses = 0;
-        let Some(page) = self.branch.pinned_cached_page(wanted)? else { return Ok(false) };
+        let Some(page) = branch.pinned_cached_page_under(wanted, guard)? else { return Ok(false) };
         self.set_page(page);
         Ok(true)
     }
 
     /// The read request of a search for a leaf that is not cached. Pass its result to `arrived`.
-    pub fn request(&mut self, wanted: WantedPage, backward: bool) -> Result<ReadRequest> {
-        if !self.starts_extent(wanted) {
-            return self.branch.request(wanted);
+    pub fn request(&mut self, branch: &Arc<Branch>, wanted: WantedPage, backward: bool) -> Result<ReadRequest> {
+        if !self.starts_extent(branch, wanted) {
+            return branch.request(wanted);
         }
-        let (planned, request) = self.extents.plan(wanted, backward)?;
+        let (planned, request) = self.extents(branch).plan(wanted, backward)?;
         self.planned = Some(planned);
         Ok(request)
     }
 
     /// Makes the leaf that `request` asked for the current one.
-    pub fn arrived(&mut self, done: ReadDone, wanted: WantedPage, backward: bool) -> Result<()> {
+    pub fn arrived(
+        &mut self,
+        branch: &Arc<Branch>,
+        done: ReadDone,
+        wanted: WantedPage,
+        backward: bool,
+    ) -> Result<()> {
         let Some(planned) = self.planned.take() else {
             self.misses = 1;
-            let page = self.branch.arrived(done, wanted)?;
+            let page = branch.arrived(done, wanted)?;
             self.set_page(page);
             return Ok(());
         };
         self.misses = MISSES_BEFORE_READ_AHEAD;
-        self.extents.arrived(planned, done);
-        self.load_from_extent(wanted, if backward { Approach::Backward } else { Approach::Seek }, true)
+        self.extents(branch).arrived(planned, done);
+        self.load_from_extent(branch, wanted, if backward { Approach::Backward } else { Approach::Seek }, true)
     }
 
     fn set_page(&mut self, page: Page) {
@@ -186,10 +211,17 @@ impl CurrentLeaf {
         }
     }
 
-    fn load_from_extent(&mut self, wanted: WantedPage, approach: Approach, fill_cache: bool) -> Result<()> {
-        let at = self.extents.page(wanted, approach == Approach::Backward)?;
-        let stored = self.extents.bytes(at.clone());
-        let header = self.branch.check_page(stored, wanted)?;
+    fn load_from_extent(
+        &mut self,
+        branch: &Arc<Branch>,
+        wanted: WantedPage,
+        approach: Approach,
+        fill_cache: bool,
+    ) -> Result<()> {
+        let extents = self.extents(branch);
+        let at = extents.page(wanted, approach == Approach::Backward)?;
+        let is_short = extents.is_short();
+        let header = branch.check_page(extents.bytes(at.clone()), wanted)?;
         match header.compression {
             Compression::None => {
                 let start = at.start + PAGE_HEADER_BYTES;
@@ -201,26 +233,27 @@ impl CurrentLeaf {
                 if self.decompressed.len() < length {
                     self.decompressed.resize(length, 0);
                 }
-                page::decompress(stored, &header, &mut self.decompressed[..length], self.branch.path())?;
+                let stored = self.extents.as_ref().map_or(&[][..], |extents| extents.bytes(at.clone()));
+                page::decompress(stored, &header, &mut self.decompressed[..length], branch.path())?;
                 self.payload = 0..length;
                 self.source = Source::Decompressed;
             }
         }
-        if let Err(error) = self.branch.check_structure(self.payload(), wanted, self.branch.footer()?) {
+        if let Err(error) = branch.check_structure(self.payload(), wanted, branch.footer()?) {
             self.source = Source::Nothing;
             return Err(error);
         }
-        if fill_cache && (self.extents.is_short() || self.branch.context().cache.has_space()) {
-            self.insert_into_cache(wanted, at);
+        if fill_cache && (is_short || branch.context().cache.has_space()) {
+            self.insert_into_cache(branch, wanted, at);
         }
         Ok(())
     }
 
     /// Inserts a copy of a leaf that was read ahead into the cache.
-    fn insert_into_cache(&self, wanted: WantedPage, at: Range<usize>) {
-        let header = &self.extents.bytes(at)[..PAGE_HEADER_BYTES];
+    fn insert_into_cache(&self, branch: &Branch, wanted: WantedPage, at: Range<usize>) {
+        let header = &self.extent_bytes(at)[..PAGE_HEADER_BYTES];
         let page = PageBuffer::copied(&[header, self.payload()]);
         let number = page_number(wanted.offset);
-        self.branch.context().cache.insert(self.branch.table(), number, Arc::new(page), wanted.kind);
+        branch.context().cache.insert(branch.table(), number, Arc::new(page), wanted.kind);
     }
 }

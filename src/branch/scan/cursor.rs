@@ -118,7 +118,7 @@ impl Branch {
 impl BranchCursor {
     pub(in crate::branch) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self {
-            leaf: CurrentLeaf::new(Arc::clone(&branch), purpose),
+            leaf: CurrentLeaf::new(purpose),
             branch,
             purpose,
             path: Vec::new(),
@@ -130,6 +130,14 @@ impl BranchCursor {
             value: 0..0,
             valid: false,
             passed: 0,
+        }
+    }
+
+    /// Makes it an unpositioned cursor over another branch, which keeps the memory of its buffers.
+    pub fn aim(&mut self, branch: &Arc<Branch>) {
+        self.rest();
+        if !Arc::ptr_eq(&self.branch, branch) {
+            self.branch = Arc::clone(branch);
         }
     }
 
@@ -182,7 +190,7 @@ impl BranchCursor {
             location = child;
         }
         drop(guard);
-        self.leaf.load(location, approach)?;
+        self.leaf.load(&self.branch, location, approach)?;
         self.enter_leaf(location)
     }
 
@@ -318,6 +326,11 @@ impl BranchCursor {
         Ok(())
     }
 
+    /// Whether a search is in progress.
+    pub(in crate::branch) fn is_searching(&self) -> bool {
+        !matches!(self.next, Next::Nothing)
+    }
+
     /// Whether the search waits for a page that was not in memory.
     pub(in crate::branch) fn needs_page(&self) -> bool {
         matches!(self.next, Next::Page { missing: true, .. })
@@ -330,7 +343,7 @@ impl BranchCursor {
             Next::Page { location, level, .. } => {
                 let wanted = WantedPage::child(location, level);
                 if level == 0 {
-                    if self.leaf.load_cached(wanted)? {
+                    if self.leaf.load_cached(&self.branch, wanted, guard)? {
                         return self.take_leaf(location);
                     }
                 } else if let Some(page) = self.branch.cached(wanted, guard)? {
@@ -338,9 +351,10 @@ impl BranchCursor {
                     return Ok(self.take(step, guard));
                 }
                 self.next = Next::Page { location, level, missing: true };
-                let is_leaf = level == 0;
-                let request =
-                    if is_leaf { self.leaf.request(wanted, target.backward) } else { self.branch.request(wanted) };
+                let request = match level {
+                    0 => self.leaf.request(&self.branch, wanted, target.backward),
+                    _ => self.branch.request(wanted),
+                };
                 return Ok(SearchStep::Missing(request?));
             }
             Next::LookAhead { location } => {
@@ -374,7 +388,7 @@ impl BranchCursor {
     ) -> Result<SearchStep> {
         match self.next {
             Next::Page { location, level: 0, .. } => {
-                self.leaf.arrived(done, WantedPage::child(location, 0), target.backward)?;
+                self.leaf.arrived(&self.branch, done, WantedPage::child(location, 0), target.backward)?;
                 self.take_leaf(location)
             }
             Next::Page { location, level, .. } => {
@@ -427,6 +441,13 @@ impl Drop for BranchCursor {
 }
 
 impl Cursor for BranchCursor {
+    fn rest(&mut self) {
+        self.count_passed();
+        (self.valid, self.next) = (false, Next::Nothing);
+        self.path.clear();
+        self.leaf.leave();
+    }
+
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
         if key > &self.branch.meta().key_max[..] {

@@ -12,44 +12,45 @@ use super::cursor::{BranchCursor, SearchStep, Target};
 use crate::util::Result;
 use crate::util::sync::Arc;
 
-/// Moves cursors whose search has begun (`BranchCursor::begin_search`) to the target. Returns the number of pages that
-/// were read from the disk.
+/// Moves cursors whose search has begun (`BranchCursor::begin_search`) to the target. `branch_of` gives the cursor of a
+/// source; without one there is nothing to search. Returns the number of pages that were read from the disk.
 ///
 /// # Errors
 /// The first error of any search. Then the positions of all cursors are unspecified.
-pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, target: Target<'_>) -> Result<usize> {
+pub fn search_together<C>(
+    sources: &mut [C],
+    branch_of: impl Fn(&mut C) -> Option<&mut BranchCursor>,
+    target: Target<'_>,
+) -> Result<usize> {
     let mut reads = 0;
     let mut guard = crossbeam_epoch::pin();
-    let mut under_way: Vec<&mut BranchCursor> = cursors.collect();
     let mut requests = Vec::new();
-    while !under_way.is_empty() {
-        let mut failed = None;
-        under_way.retain_mut(|cursor| match cursor.advance(target, &guard) {
-            Ok(SearchStep::Continue) => true,
-            Ok(SearchStep::Missing(request)) => {
-                requests.push(request);
-                true
+    loop {
+        let mut is_under_way = false;
+        let mut storage = None;
+        for cursor in sources.iter_mut().filter_map(&branch_of).filter(|cursor| cursor.is_searching()) {
+            match cursor.advance(target, &guard)? {
+                SearchStep::Continue => is_under_way = true,
+                SearchStep::Missing(request) => {
+                    is_under_way = true;
+                    requests.push(request);
+                    storage.get_or_insert_with(|| Arc::clone(&cursor.branch().context().storage));
+                }
+                SearchStep::Arrived => {}
             }
-            Ok(SearchStep::Arrived) => false,
-            Err(error) => {
-                failed.get_or_insert(error);
-                false
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
         }
-        let Some(cursor) = under_way.first().filter(|_| !requests.is_empty()) else { continue };
+        if !is_under_way {
+            return Ok(reads);
+        }
+        let Some(storage) = storage else { continue };
         reads += requests.len();
-        let storage = Arc::clone(&cursor.branch().context().storage);
         let requests = std::mem::take(&mut requests);
         // The guard is unpinned while this thread waits, so retired pages can be freed.
         let mut done = guard.repin_after(|| storage.start_reads(requests).wait()).into_iter();
-        for cursor in under_way.iter_mut().filter(|cursor| cursor.needs_page()) {
+        for cursor in sources.iter_mut().filter_map(&branch_of).filter(|cursor| cursor.needs_page()) {
             if let Some(done) = done.next() {
                 cursor.advance_with(done, target, &guard)?;
             }
         }
     }
-    Ok(reads)
 }

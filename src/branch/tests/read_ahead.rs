@@ -111,7 +111,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
                     let sought = if round % 8 >= 4 {
                         cursor
                             .begin_search()
-                            .and_then(|()| search_together(std::iter::once(&mut cursor), target))
+                            .and_then(|()| search_together(&mut [&mut cursor], |cursor| Some(&mut **cursor), target))
                             .map(|_| ())
                     } else if target.backward {
                         cursor.seek_for_prev(target.key, target.number)
@@ -229,7 +229,7 @@ fn a_scan_reads_its_expected_bytes_with_one_read() {
             cursor.begin_search().unwrap();
             let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
             let before = reads(&store);
-            let returned = search_together(std::iter::once(&mut cursor), target).unwrap();
+            let returned = search_together(&mut [&mut cursor], |cursor| Some(&mut **cursor), target).unwrap();
             let sought = reads(&store);
             assert_eq!(returned as u64, sought - before);
             assert_eq!(cursor.entry(), entries[at].borrow());

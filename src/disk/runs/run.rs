@@ -20,6 +20,8 @@ pub struct Run {
     /// part without following a pointer.
     heads: Box<[u128]>,
     parts: Box<[Arc<Branch>]>,
+    /// The head of the smallest key.
+    first_head: u128,
     has_range_tombstones: bool,
 }
 
@@ -29,6 +31,7 @@ impl Run {
         debug_assert!(parts.windows(2).all(|pair| follows(&pair[0], &pair[1])));
         Arc::new(Self {
             has_range_tombstones: parts.iter().any(|part| part.meta().range_tombstones > 0),
+            first_head: parts.first().map_or(u128::MAX, |part| wide_head(&part.meta().key_min)),
             heads: parts.iter().map(|part| wide_head(&part.meta().key_max)).collect(),
             parts: parts.into(),
         })
@@ -65,9 +68,14 @@ impl Run {
         }
     }
 
-    /// Whether the last part extends past `upper`.
-    pub fn extends_past(&self, upper: &[u8]) -> bool {
-        self.parts.last().is_some_and(|part| !part.meta().ends_before(upper))
+    /// Whether the run may have keys before `lower`. True if only the heads say so, which touch no part.
+    pub fn may_begin_before(&self, lower: &[u8]) -> bool {
+        self.first_head <= wide_head(lower)
+    }
+
+    /// Whether the run may have keys at or after `upper`, as `may_begin_before` says it.
+    pub fn may_extend_past(&self, upper: &[u8]) -> bool {
+        self.heads.last().is_some_and(|last| *last >= wide_head(upper))
     }
 }
 

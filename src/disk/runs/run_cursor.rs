@@ -16,8 +16,10 @@ const UNCOUNTED: u64 = u64::MAX;
 pub struct RunCursor {
     run: Arc<Run>,
     purpose: Purpose,
-    /// The part that `cursor` reads.
+    /// The part that `cursor` reads, if it is open.
     at: usize,
+    is_open: bool,
+    /// Stays for the next part, and for the next run.
     cursor: Option<BranchCursor>,
     /// Bytes of this run for each entry that a scan passes, in 1/256.
     share: u64,
@@ -30,12 +32,27 @@ pub struct RunCursor {
 impl RunCursor {
     /// An unpositioned cursor.
     pub fn new(run: Arc<Run>, purpose: Purpose) -> Self {
-        Self { run, purpose, at: 0, cursor: None, share: 0, expected: 0, passed: UNCOUNTED }
+        let (at, is_open, cursor) = (0, false, None);
+        Self { run, purpose, at, is_open, cursor, share: 0, expected: 0, passed: UNCOUNTED }
     }
 
     /// A cursor for scans that read `share` bytes of this run, in 1/256, for each entry that they pass.
     pub fn for_scans(run: Arc<Run>, share: u64) -> Self {
         Self { share, ..Self::new(run, Purpose::Read) }
+    }
+
+    /// Makes it an unpositioned cursor over another run, as `for_scans` does, which keeps the memory of its buffers.
+    pub fn aim(&mut self, run: &Arc<Run>, share: u64) {
+        self.rest();
+        self.share = share;
+        if !Arc::ptr_eq(&self.run, run) {
+            self.run = Arc::clone(run);
+        }
+    }
+
+    /// The run that it is over.
+    pub fn run(&self) -> &Arc<Run> {
+        &self.run
     }
 
     /// Where on the disk the current entry is, if a merge came here from the start of the part by single steps.
@@ -49,17 +66,27 @@ impl RunCursor {
 
     #[inline]
     fn open(&mut self, at: usize) -> &mut BranchCursor {
-        let part = &self.run.parts()[at];
-        if self.at != at {
-            self.cursor = None;
-            self.at = at;
+        let is_new = !self.is_open || self.at != at;
+        if is_new {
+            (self.is_open, self.at) = (true, at);
         }
-        let (purpose, expected) = (self.purpose, self.expected);
-        self.cursor.get_or_insert_with(|| {
-            let mut cursor = part.cursor(purpose);
-            cursor.expect_bytes(expected);
-            cursor
-        })
+        let (part, purpose) = (&self.run.parts()[at], self.purpose);
+        let cursor = self.cursor.get_or_insert_with(|| part.cursor(purpose));
+        if is_new {
+            cursor.aim(part);
+            cursor.expect_bytes(self.expected);
+        }
+        cursor
+    }
+
+    /// The cursor over the current part.
+    #[inline]
+    fn opened(&self) -> Option<&BranchCursor> {
+        self.cursor.as_ref().filter(|_| self.is_open)
+    }
+
+    fn opened_mut(&mut self) -> Option<&mut BranchCursor> {
+        self.cursor.as_mut().filter(|_| self.is_open)
     }
 
     /// Begins a search, which `search_together` continues and `settle` ends.
@@ -68,7 +95,7 @@ impl RunCursor {
         let parts = self.run.parts().len();
         let at = self.run.position(target.key);
         if at == parts && !target.backward {
-            self.close();
+            self.rest();
             return Ok(());
         }
         let expected = self.expected;
@@ -83,15 +110,11 @@ impl RunCursor {
 
     /// From the end of a part it moves on to the next.
     fn settle(&mut self, backward: bool) -> Result<()> {
-        match (&self.cursor, backward) {
-            (None, _) => Ok(()),
-            (Some(_), false) => self.skip_forward(),
-            (Some(_), true) => self.skip_back(),
+        match (self.is_open, backward) {
+            (false, _) => Ok(()),
+            (true, false) => self.skip_forward(),
+            (true, true) => self.skip_back(),
         }
-    }
-
-    fn close(&mut self) {
-        self.cursor = None;
     }
 
     /// Past the end of a part, moves to the first entry of the next.
@@ -100,7 +123,7 @@ impl RunCursor {
         while !self.valid() {
             let next = self.at + 1;
             if next >= self.run.parts().len() {
-                self.close();
+                self.rest();
                 return Ok(());
             }
             self.open(next).seek_first()?;
@@ -113,7 +136,7 @@ impl RunCursor {
     fn skip_back(&mut self) -> Result<()> {
         while !self.valid() {
             if self.at == 0 {
-                self.close();
+                self.rest();
                 return Ok(());
             }
             let before = self.at - 1;
@@ -130,7 +153,7 @@ pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u6
     for cursor in cursors.iter_mut() {
         cursor.begin(target, expected)?;
     }
-    let reads = search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
+    let reads = search_together(cursors, RunCursor::opened_mut, target)?;
     cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;
     Ok(reads)
 }
@@ -164,10 +187,17 @@ pub fn newer_key(
 }
 
 impl Cursor for RunCursor {
+    fn rest(&mut self) {
+        self.is_open = false;
+        if let Some(cursor) = &mut self.cursor {
+            cursor.rest();
+        }
+    }
+
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let at = self.run.position(key);
         if at == self.run.parts().len() {
-            self.close();
+            self.rest();
             return Ok(());
         }
         self.passed = UNCOUNTED;
@@ -227,12 +257,12 @@ impl Cursor for RunCursor {
 
     #[inline]
     fn valid(&self) -> bool {
-        self.cursor.as_ref().is_some_and(Cursor::valid)
+        self.opened().is_some_and(Cursor::valid)
     }
 
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
-        match &self.cursor {
+        match self.opened() {
             Some(cursor) => cursor.entry(),
             // The trait's contract: `entry` requires `valid()`.
             None => unreachable!("an invalid cursor has no entry"),
@@ -240,6 +270,6 @@ impl Cursor for RunCursor {
     }
 
     fn pin_value(&self) -> Option<PinnedValue> {
-        self.cursor.as_ref()?.pin_value()
+        self.opened()?.pin_value()
     }
 }

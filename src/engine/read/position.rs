@@ -7,11 +7,13 @@
 //! Steps forward read ahead: as many rows at once as the scan is likely to take. These are copies, so they need neither
 //! cursor nor view. The cursor is then behind them (`is_ahead`), and every move but the next step forward seeks first.
 
-use super::cached_cursors::{CachedCursor, CursorSlot, ViewCursor};
+use super::cached_cursors::{CachedCursor, CursorSlot, Shell, ViewCursor};
 use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
+use crate::engine::state::view::View;
 use crate::engine::types::bounds::Bounds;
+use crate::memory::Memtable;
 use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, ScanLength, Values, VisibleCursor};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
@@ -71,15 +73,15 @@ pub(crate) struct Position {
     is_scan: bool,
     /// Whether the cursor is behind the rows and not on the current pair.
     is_ahead: bool,
+    /// Whether the cursor in the slot, if there is one, reads for the scope. Otherwise it rests.
+    is_renewed: bool,
 }
 
 impl Position {
     pub(crate) fn new(read: &ReadPath) -> Self {
-        let slot = Arc::new(CursorSlot::default());
-        read.cached_cursors.add(&slot);
-        let (key, value, rows) = (Vec::new(), Vec::new(), Rows::default());
-        let (state, held, steps, is_scan, is_ahead) = (State::New, None, 0, false, false);
-        Self { slot, state, key, value, held, rows, steps, is_scan, is_ahead }
+        let Shell { slot, key, value, rows } = read.cached_cursors.take();
+        let (state, held, steps, is_scan) = (State::New, None, 0, false);
+        Self { slot, state, key, value, held, rows, steps, is_scan, is_ahead: false, is_renewed: false }
     }
 
     /// Whether the position is on a pair.
@@ -109,16 +111,18 @@ impl Position {
         Pinned::new(self.held.take(), std::mem::take(&mut self.value))
     }
 
-    /// Drops the cursor and the rows behind the current pair; the position stays on its pair.
-    pub(crate) fn drop_cursor(&mut self) {
+    /// The scope changes: gives up the rows behind the current pair, and what the cursor holds. The position stays on its
+    /// pair.
+    pub(crate) fn leave_cursor(&mut self) {
         if self.rows.is_on_row() {
             self.value.clear();
             self.value.extend_from_slice(self.rows.value());
         }
         let untaken = self.leave_rows();
-        self.is_ahead = false;
-        if let Some(mut cached) = self.slot.cached.lock().take() {
+        (self.is_ahead, self.is_renewed) = (false, false);
+        if let Some(cached) = self.slot.cached.lock().as_mut() {
             cached.cursor.note_untaken(untaken);
+            cached.cursor.rest();
         }
     }
 
@@ -133,17 +137,32 @@ impl Position {
         untaken
     }
 
-    /// The iterator is dropped: its scan ends. In a forked child, and while a new view is published, another thread may hold
-    /// the cursor. Then the statistics do without the rows that were not taken.
+    /// The iterator is dropped: its scan ends, and the next iterator gets its memory. In a forked child, and while a new
+    /// view is published, another thread may hold the cursor. Then it is dropped, and the statistics do without the rows
+    /// that were not taken.
     pub(crate) fn close(&mut self, read: &ReadPath) {
         self.end_scan(read);
         let untaken = self.rows.left() as u64;
-        if untaken > 0
-            && let Some(mut cached) = self.slot.cached.try_lock()
-            && let Some(cached) = cached.as_mut()
-        {
+        let Some(mut guard) = self.slot.cached.try_lock() else { return };
+        if let Some(cached) = guard.as_mut() {
             cached.cursor.note_untaken(untaken);
+            cached.cursor.rest();
         }
+        drop(guard);
+        // After the lock was released: `revoke_idle` may have come before, and skipped the slot.
+        if read.check_open().is_err() || self.is_outdated(read) {
+            return;
+        }
+        self.rows.clear();
+        let (key, value, rows) =
+            (std::mem::take(&mut self.key), std::mem::take(&mut self.value), std::mem::take(&mut self.rows));
+        read.cached_cursors.give(Shell { slot: Arc::clone(&self.slot), key, value, rows });
+    }
+
+    /// Whether the cursor reads an old view, or another thread holds it.
+    fn is_outdated(&self, read: &ReadPath) -> bool {
+        let newest = read.view.version();
+        self.slot.cached.try_lock().is_none_or(|cached| cached.as_ref().is_some_and(|cached| cached.view.version < newest))
     }
 
     /// A scan has ended: the next one is likely to be as long.
@@ -232,15 +251,16 @@ impl Position {
         if let Some(cached) = guard.as_mut().filter(|_| untaken > 0) {
             cached.cursor.note_untaken(untaken);
         }
-        if is_outdated {
+        let is_renewed = std::mem::replace(&mut self.is_renewed, true);
+        if is_outdated || guard.as_mut().is_some_and(|cached| !is_renewed && !renew(cached, scope)) {
             // The old cursor is dropped before the new one is opened.
             *guard = None;
         }
         let cached = guard.get_or_insert_with(|| open_cursor(scope));
         let is_at_start = match start {
             Start::Anywhere => true,
-            Start::Pair => !is_outdated && !was_ahead,
-            Start::PairOrRows => !is_outdated,
+            Start::Pair => is_renewed && !is_outdated && !was_ahead,
+            Start::PairOrRows => is_renewed && !is_outdated,
         };
         if !is_at_start {
             cached.cursor.seek(&self.key)?;
@@ -284,22 +304,37 @@ fn open_cursor(scope: &Scope) -> CachedCursor {
     let at = pin.number();
     let view = read.view.load_full();
     let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(view.generations.len() + 1);
-    for generation in &view.generations {
-        if !generation.memtable.is_empty() {
-            sources.push(Box::new(generation.memtable.cursor_at(at)));
-        }
+    for memtable in memtables(&view) {
+        sources.push(Box::new(memtable.cursor_at(at)));
     }
-    let tree = view.disk.cursor();
+    let (memtables, tree) = (sources.len(), view.disk.cursor());
     let all: Box<dyn Cursor> = if sources.is_empty() {
         tree
     } else {
         sources.push(tree);
         Box::new(MergeCursor::new(sources))
     };
-    // A Memtable without range tombstones may get some later, but with numbers above the snapshot's.
-    let masked = view.disk.has_range_tombstones()
-        || view.generations.iter().any(|generation| generation.memtable.has_range_tombstones());
-    let cursor =
-        VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone()).masked(masked).wanting(*values);
-    CachedCursor { cursor, view }
+    let cursor = VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone());
+    CachedCursor { cursor: cursor.masked(is_masked(&view)).wanting(*values), view, memtables }
+}
+
+/// Makes a resting cursor over the newest view one for the scope. False if it does not read all that it should.
+fn renew(cached: &mut CachedCursor, scope: &Scope) -> bool {
+    let Scope { pin, bounds, values, .. } = scope;
+    let masked = is_masked(&cached.view);
+    cached.cursor.renew(pin.number(), (&bounds.lower, bounds.upper.as_deref()), masked, *values);
+    // A Memtable that has entries does not become empty again.
+    memtables(&cached.view).count() == cached.memtables
+}
+
+/// The Memtables with entries, newest first.
+fn memtables(view: &View) -> impl Iterator<Item = &Arc<Memtable>> {
+    view.generations.iter().map(|generation| &generation.memtable).filter(|memtable| !memtable.is_empty())
+}
+
+/// Whether any source has range tombstones. A Memtable without any may get some later, but with numbers above the
+/// snapshot's.
+fn is_masked(view: &View) -> bool {
+    view.disk.has_range_tombstones()
+        || view.generations.iter().any(|generation| generation.memtable.has_range_tombstones())
 }

@@ -307,6 +307,15 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
+    fn rest(&mut self) {
+        (self.drained, self.position) = (None, None);
+    }
+
+    fn renew(&mut self, at: SequenceNumber) {
+        self.rest();
+        self.visible = Visible::At(at);
+    }
+
     fn valid(&self) -> bool {
         self.position.is_some()
     }

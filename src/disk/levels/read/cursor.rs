@@ -123,6 +123,10 @@ impl Cursor for LevelsCursor {
         Ok(flow)
     }
 
+    fn rest(&mut self) {
+        self.cursor.rest();
+    }
+
     #[inline]
     fn valid(&self) -> bool {
         self.cursor.valid()

@@ -8,7 +8,7 @@
 //!    source, and nothing in the tree is newer than that.
 
 use crate::branch::Target;
-use crate::disk::runs::run::{self, Key, Run};
+use crate::disk::runs::run;
 use crate::disk::runs::run_cursor::{RunCursor, seek_together};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
@@ -21,76 +21,101 @@ use std::ops::{ControlFlow, Range};
 /// See the module.
 pub struct TreeCursor {
     tree: Arc<Tree>,
-    path: Option<Path>,
+    path: Path,
     valid: bool,
+    /// Whether a scan has begun, which `end_scan` counts.
+    in_scan: bool,
     /// Entries stepped over since the last search.
     steps: u64,
     /// Tombstones stepped over in the current leaf.
     tombstones: u64,
 }
 
-/// The path to a leaf.
+/// The path to a leaf. It keeps its memory when it changes to another leaf.
 struct Path {
-    lower: Key,
-    upper: Option<Key>,
-    leaf: Arc<Node>,
-    runs: usize,
-    /// Whether some run has keys before or past the range, so that bounds must be checked.
+    /// `None`: no path, and the other fields are of no meaning.
+    leaf: Option<Arc<Node>>,
+    /// Whether some run has keys before or past the leaf's range, so that bounds must be checked.
     spills_before: bool,
     spills_past: bool,
+    /// The runs of the path.
     cursor: MergeCursor<RunCursor>,
     /// The range tombstones over keys of the range.
     tombstones: RangeTombstones,
 }
 
 impl Path {
-    /// The path to the leaf to which `descend` leads: it returns a slot for each node, root first.
-    fn to(tree: &Tree, descend: impl Fn(&Node) -> usize) -> Result<Self> {
+    fn new() -> Self {
+        let (cursor, tombstones) = (MergeCursor::new(Vec::new()), RangeTombstones::default());
+        Self { leaf: None, spills_before: false, spills_past: false, cursor, tombstones }
+    }
+
+    /// Changes to the leaf to which `descend` leads: it returns a slot for each node, root first.
+    fn change(&mut self, tree: &Tree, descend: impl Fn(&Node) -> usize) -> Result<()> {
+        self.leaf = None;
         let mut node = tree.root();
-        let (mut runs, mut shares) = (Vec::new(), Vec::new());
-        loop {
-            let at = descend(node);
-            let (slot, below) = (&node.slots[at], node.pivots.get(at));
-            runs.extend(slot.runs.iter().cloned());
-            let entries = slot.pending.entries + below.map_or(0, |pivot| pivot.child.totals.entries);
-            shares.extend(slot.run_bytes.iter().map(|bytes| (bytes << 8) / entries.max(1)));
-            match below {
-                Some(pivot) => node = &pivot.child,
-                None => break,
+        let (mut count, mut has_range_tombstones) = (0, false);
+        self.cursor.change_sources(|cursors| {
+            loop {
+                let at = descend(node);
+                let (slot, below) = (&node.slots[at], node.pivots.get(at));
+                let entries = slot.pending.entries + below.map_or(0, |pivot| pivot.child.totals.entries);
+                for (run, bytes) in slot.runs.iter().zip(&slot.run_bytes) {
+                    let share = (bytes << 8) / entries.max(1);
+                    match cursors.get_mut(count) {
+                        Some(cursor) => cursor.aim(run, share),
+                        None => cursors.push(RunCursor::for_scans(Arc::clone(run), share)),
+                    }
+                    count += 1;
+                    has_range_tombstones |= run.has_range_tombstones();
+                }
+                match below {
+                    Some(pivot) => node = &pivot.child,
+                    None => break,
+                }
             }
-        }
-        let (lower, upper) = (Arc::clone(&node.lower), node.upper.clone());
-        let is_before = |run: &Arc<Run>| run.parts().first().is_some_and(|part| part.meta().key_min[..] < *lower);
-        let is_past = |run: &Arc<Run>| upper.as_ref().is_some_and(|upper| run.extends_past(upper));
-        let spills_before = runs.iter().any(is_before);
-        let spills_past = runs.iter().any(is_past);
-        let tombstones = run::range_tombstones(&runs, &lower, upper.as_deref())?;
-        let (leaf, count) = (Arc::clone(node), runs.len());
-        let cursors = runs.into_iter().zip(shares).map(|(run, share)| RunCursor::for_scans(run, share));
-        let cursor = MergeCursor::new(cursors.collect());
-        Ok(Self { lower, upper, leaf, runs: count, spills_before, spills_past, cursor, tombstones })
+            cursors.truncate(count);
+        });
+        let runs = || self.cursor.sources().iter().map(RunCursor::run);
+        self.spills_before = runs().any(|run| run.may_begin_before(&node.lower));
+        self.spills_past = node.upper.as_ref().is_some_and(|upper| runs().any(|run| run.may_extend_past(upper)));
+        self.tombstones = match has_range_tombstones {
+            true => run::range_tombstones(runs(), &node.lower, node.upper.as_deref())?,
+            false => RangeTombstones::default(),
+        };
+        self.leaf = Some(Arc::clone(node));
+        Ok(())
     }
 
     /// `expected`: the number of entries that the scan is likely to pass.
     fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool, expected: u64) -> Result<()> {
         let target = Target { key, number, backward };
         let reads = self.cursor.search(backward, |runs| seek_together(runs, target, expected))?;
-        self.leaf.scans.charge(self.runs, reads);
+        if let Some(leaf) = &self.leaf {
+            leaf.scans.charge(self.cursor.sources().len(), reads);
+        }
         Ok(())
     }
 
+    fn lower(&self) -> &[u8] {
+        self.leaf.as_ref().map_or(&[], |leaf| &leaf.lower)
+    }
+
+    fn upper(&self) -> Option<&[u8]> {
+        self.leaf.as_ref()?.upper.as_deref()
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
-        *key >= *self.lower && self.upper.as_ref().is_none_or(|upper| *key < **upper)
+        self.leaf.is_some() && *key >= *self.lower() && self.upper().is_none_or(|upper| key < upper)
     }
 
     #[inline]
     fn is_past_end(&self) -> bool {
-        !self.cursor.valid()
-            || (self.spills_past && self.upper.as_ref().is_some_and(|upper| *self.cursor.entry().key >= **upper))
+        !self.cursor.valid() || (self.spills_past && self.upper().is_some_and(|upper| self.cursor.entry().key >= upper))
     }
 
     fn is_before_start(&self) -> bool {
-        !self.cursor.valid() || (self.spills_before && *self.cursor.entry().key < *self.lower)
+        !self.cursor.valid() || (self.spills_before && self.cursor.entry().key < self.lower())
     }
 }
 
@@ -103,17 +128,18 @@ impl Tree {
 
 impl TreeCursor {
     fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, path: None, valid: false, steps: 0, tombstones: 0 }
+        Self { tree, path: Path::new(), valid: false, in_scan: false, steps: 0, tombstones: 0 }
     }
 
     /// A scan begins. Returns the number of entries that it is likely to pass.
     fn begin_scan(&mut self) -> u64 {
         self.end_scan();
+        self.in_scan = true;
         self.tree.scan_length().expected(0)
     }
 
     fn end_scan(&mut self) {
-        if self.path.is_some() {
+        if std::mem::take(&mut self.in_scan) {
             self.tree.scan_length().ended(self.steps);
         }
         self.steps = 0;
@@ -122,8 +148,8 @@ impl TreeCursor {
 
     /// Charges the leaf for the tombstones in it.
     fn leave_leaf(&mut self) {
-        if let Some(path) = &self.path {
-            path.leaf.scans.charge_tombstones(self.tombstones);
+        if let Some(leaf) = &self.path.leaf {
+            leaf.scans.charge_tombstones(self.tombstones);
         }
         self.tombstones = 0;
     }
@@ -137,47 +163,44 @@ impl TreeCursor {
 
     /// The path whose range contains `key`.
     fn path_to(&mut self, key: &[u8]) -> Result<&mut Path> {
-        let path = match self.path.take() {
-            Some(path) if path.contains(key) => path,
-            _ => Path::to(&self.tree, |node| node.slot_of(key))?,
-        };
-        Ok(self.path.insert(path))
+        if !self.path.contains(key) {
+            self.path.change(&self.tree, |node| node.slot_of(key))?;
+        }
+        Ok(&mut self.path)
     }
 
     /// Moves from a position in the path's cursor, or past its range, to the next entry of the tree.
     #[inline]
     fn settle_forward(&mut self) -> Result<()> {
-        while let Some(path) = &self.path {
-            if !path.is_past_end() {
-                self.valid = true;
+        while self.path.is_past_end() {
+            if self.path.upper().is_none() {
                 return Ok(());
             }
-            let Some(upper) = path.upper.clone() else { break };
             self.leave_leaf();
+            let leaf = self.path.leaf.take();
+            let Some(upper) = leaf.as_ref().and_then(|leaf| leaf.upper.as_deref()) else { return Ok(()) };
             let expected = self.tree.scan_length().expected(self.steps);
-            self.path_to(&upper)?.search(&upper, SequenceNumber::MAX, false, expected)?;
+            self.path_to(upper)?.search(upper, SequenceNumber::MAX, false, expected)?;
         }
+        self.valid = true;
         Ok(())
     }
 
     /// Moves from a position in the path's cursor, or before its range, to the previous entry of the tree.
     fn settle_back(&mut self) -> Result<()> {
-        while let Some(path) = &self.path {
-            if !path.is_before_start() {
-                self.valid = true;
+        while self.path.is_before_start() {
+            if self.path.lower().is_empty() {
                 return Ok(());
-            }
-            if path.lower.is_empty() {
-                break;
             }
             // The previous leaf ends where this one begins. No entry has the number MAX, so the search ends before this
             // leaf.
-            let lower = Arc::clone(&path.lower);
             self.leave_leaf();
-            let before = Path::to(&self.tree, |node| slot_before(node, &lower))?;
+            let Some(leaf) = self.path.leaf.take() else { return Ok(()) };
+            self.path.change(&self.tree, |node| slot_before(node, &leaf.lower))?;
             let expected = self.tree.scan_length().expected(self.steps);
-            self.path.insert(before).search(&lower, SequenceNumber::MAX, true, expected)?;
+            self.path.search(&leaf.lower, SequenceNumber::MAX, true, expected)?;
         }
+        self.valid = true;
         Ok(())
     }
 }
@@ -243,9 +266,9 @@ impl Cursor for TreeCursor {
 
     fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
-        self.end_scan();
-        let last = Path::to(&self.tree, |node| node.pivots.len().saturating_sub(1))?;
-        self.path.insert(last).cursor.seek_last()?;
+        self.begin_scan();
+        self.path.change(&self.tree, |node| node.pivots.len().saturating_sub(1))?;
+        self.path.cursor.seek_last()?;
         self.settle_back()
     }
 
@@ -254,9 +277,7 @@ impl Cursor for TreeCursor {
         debug_assert!(self.valid);
         self.step();
         self.valid = false;
-        if let Some(path) = &mut self.path {
-            path.cursor.next()?;
-        }
+        self.path.cursor.next()?;
         self.settle_forward()
     }
 
@@ -264,20 +285,19 @@ impl Cursor for TreeCursor {
         debug_assert!(self.valid);
         self.step();
         self.valid = false;
-        if let Some(path) = &mut self.path {
-            path.cursor.prev()?;
-        }
+        self.path.cursor.prev()?;
         self.settle_back()
     }
 
     fn pass(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
         debug_assert!(self.valid);
-        self.valid = false;
-        while let Some(path) = &mut self.path {
+        loop {
+            self.valid = false;
             // Invariant 1.
-            let upper = path.upper.as_deref().filter(|_| path.spills_past).map_or(Limit::NONE, Limit::at);
+            let Path { leaf, spills_past, cursor, .. } = &mut self.path;
+            let upper = leaf.as_ref().filter(|_| *spills_past).and_then(|leaf| leaf.upper.as_deref());
             let mut counting = Counting { visitor, steps: 0, tombstones: 0 };
-            let flow = path.cursor.pass(limit.min(upper), &mut counting);
+            let flow = cursor.pass(limit.min(upper.map_or(Limit::NONE, Limit::at)), &mut counting);
             self.steps += counting.steps;
             self.tombstones += counting.tombstones;
             let flow = flow?;
@@ -285,9 +305,13 @@ impl Cursor for TreeCursor {
             if flow.is_break() || !self.valid || limit.is_reached(self.entry().key) {
                 return Ok(flow);
             }
-            self.valid = false;
         }
-        Ok(ControlFlow::Continue(()))
+    }
+
+    fn rest(&mut self) {
+        self.valid = false;
+        self.end_scan();
+        self.path.cursor.rest();
     }
 
     #[inline]
@@ -297,17 +321,15 @@ impl Cursor for TreeCursor {
 
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
-        match &self.path {
-            Some(path) => path.cursor.entry(),
-            // The trait's contract: `entry` requires `valid()`.
-            None => unreachable!("an invalid cursor has no entry"),
-        }
+        self.path.cursor.entry()
     }
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
-        match &self.path {
-            Some(path) if !path.tombstones.is_empty() && path.contains(key) => path.tombstones.covering(key, at),
-            _ => SequenceNumber::ZERO,
+        let Path { tombstones, .. } = &self.path;
+        if !tombstones.is_empty() && self.path.contains(key) {
+            tombstones.covering(key, at)
+        } else {
+            SequenceNumber::ZERO
         }
     }
 
@@ -316,6 +338,6 @@ impl Cursor for TreeCursor {
     }
 
     fn pin_value(&self) -> Option<PinnedValue> {
-        self.path.as_ref()?.cursor.pin_value()
+        self.path.cursor.pin_value()
     }
 }
