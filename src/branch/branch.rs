@@ -12,7 +12,7 @@ use crate::format::page::{PAGE_BYTES, PageOwner};
 use crate::io::{AlignedBuffer, BufferFile, StorageFile};
 use crate::merge::RangeTombstones;
 use crate::util::key::wide_head;
-use crate::util::sync::{Arc, AtomicBool, AtomicU64, OnceLock, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering};
 use crate::util::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,7 @@ pub struct Branch {
     obsolete: AtomicBool,
     /// Pages that readers missed in the cache.
     misses: AtomicU64,
+    searches_without_fences: AtomicU32,
     _counted: (CountedMetadata, Option<CountedBuffer>),
 }
 
@@ -66,7 +67,7 @@ impl Branch {
         let in_buffer = buffered.as_ref().map(|buffered| memory.count_buffer(buffered.bytes(&meta)));
         let _counted = (memory.count_metadata(bytes), in_buffer);
         let context = Arc::clone(context);
-        let misses = AtomicU64::new(0);
+        let (misses, searches_without_fences) = (AtomicU64::new(0), AtomicU32::new(0));
         Arc::new(Self {
             context,
             meta,
@@ -78,6 +79,7 @@ impl Branch {
             buffered,
             obsolete,
             misses,
+            searches_without_fences,
             _counted,
         })
     }
@@ -90,6 +92,11 @@ impl Branch {
     /// The pages that readers did not find in the cache since the store was opened.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
+    }
+
+    /// Searches since the fences were in memory (`read/fences.rs`).
+    pub(super) fn searches_without_fences(&self) -> &AtomicU32 {
+        &self.searches_without_fences
     }
 
     pub(super) fn note_miss(&self) {

@@ -2,6 +2,7 @@
 
 mod damage;
 mod faults;
+mod fences;
 mod harness;
 mod large;
 mod model;

@@ -195,4 +195,3 @@ fn stripes() -> usize {
         (2 * cores).next_power_of_two().min(STRIPES_MAX)
     })
 }
-

@@ -7,8 +7,8 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 pub(crate) use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
-use crate::util::sync::Arc;
 use crate::util::key::with_encoded;
+use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 use std::iter::FusedIterator;
 

@@ -62,6 +62,8 @@ pub enum PageKind {
     RangeTombstones = 7,
     /// One range of hashes of a maplet (`maplet_page`), in a file of its own.
     Maplet = 8,
+    /// Fences of a branch. Only in memory.
+    Fences = 9,
 }
 
 impl PageKind {

@@ -18,7 +18,8 @@
 //! that node was played when the later of its two sides last changed, with these same entries. That match reported a
 //! tie, and `settle` returns only after ties are skipped.
 
-use super::cursor::{Cursor, EntryRef, Limit};
+use super::cursor::Cursor;
+use super::entry::{EntryRef, Limit};
 use super::pinned_value::PinnedValue;
 use super::visitor::Visitor;
 use crate::util::{Result, SequenceNumber, key};

@@ -2,6 +2,7 @@
 //! retained (`retention`), range tombstones, and merge operators.
 
 pub mod cursor;
+pub mod entry;
 pub mod merge_cursor;
 pub mod operator;
 pub mod pinned_value;
@@ -16,7 +17,8 @@ pub mod version_filter;
 pub mod visible;
 pub mod visitor;
 
-pub use cursor::{Cursor, EntryRef, Limit};
+pub use cursor::Cursor;
+pub use entry::{EntryRef, Limit};
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
 pub use pinned_value::PinnedValue;

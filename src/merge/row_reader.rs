@@ -3,7 +3,7 @@
 //!
 //! Invariant: every entry that was taken has the key `last()` or a smaller one.
 
-use super::cursor::EntryRef;
+use super::entry::EntryRef;
 use super::rows::Rows;
 use super::visitor::{Visitor, entry_of};
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
@@ -36,13 +36,7 @@ pub struct RowReader<'r> {
 
 impl<'r> RowReader<'r> {
     /// Reads up to `count` rows, as the snapshot `at` sees them. `key`: the key before the first row.
-    pub fn new(
-        rows: &'r mut Rows,
-        count: usize,
-        at: SequenceNumber,
-        with_values: bool,
-        key: &'r mut Vec<u8>,
-    ) -> Self {
+    pub fn new(rows: &'r mut Rows, count: usize, at: SequenceNumber, with_values: bool, key: &'r mut Vec<u8>) -> Self {
         Self { rows, count, at, with_values, key, is_row: false, steps: 0, scratch: Vec::new() }
     }
 

@@ -1,6 +1,7 @@
 //! A cursor over entries in a vector, for tests and benchmarks. It can fail on demand.
 
-use super::cursor::{Cursor, EntryRef};
+use super::cursor::Cursor;
+use super::entry::EntryRef;
 use super::pinned_value::PinnedValue;
 use super::range_tombstones::RangeTombstones;
 use crate::util::sync::Arc;

@@ -13,7 +13,7 @@
 //! 2. `chained` is true if and only if the previous version is a retained operand, so that the next one is needed.
 //! 3. An entry that needs no folding is emitted as it came, without a copy.
 
-use super::cursor::EntryRef;
+use super::entry::EntryRef;
 use super::operator::{FOLDED_BYTES_MAX, MergeOperator};
 use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;

@@ -18,13 +18,13 @@
 //! 6. After `read_ahead` has given rows, the inner cursor is behind the last of them. `key` is that of the last entry
 //!    that it has passed, so `next` finds the key after the rows. There is no current key.
 
-use super::cursor::{Cursor, EntryRef, Limit};
+use super::cursor::Cursor;
+use super::entry::{EntryRef, Limit};
 use super::pinned_value::PinnedValue;
 use super::row_reader::{RowReader, STEPS_MAX};
 use super::rows::Rows;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
-
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -102,13 +102,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// As a new cursor over the same source: at snapshot `at`, from `lower` on, below `upper`. `masked` and `values` as
     /// in the methods with these names.
-    pub fn renew(
-        &mut self,
-        at: SequenceNumber,
-        (lower, upper): (&[u8], Option<&[u8]>),
-        masked: bool,
-        values: Values,
-    ) {
+    pub fn renew(&mut self, at: SequenceNumber, (lower, upper): (&[u8], Option<&[u8]>), masked: bool, values: Values) {
         (self.masked, self.values) = (masked, values);
         self.state = State::Unpositioned;
         self.begin_key();

@@ -1,7 +1,7 @@
 //! What takes the entries that a cursor passes (`Cursor::pass`): one after the other, or many of one page at once. One
 //! thread at a time.
 
-use super::cursor::EntryRef;
+use super::entry::EntryRef;
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use std::ops::{ControlFlow, Range};
 

@@ -22,6 +22,7 @@ impl BlockingPages {
 
 impl<'t> Pages<'t> for BlockingPages {
     type Stop = Error;
+    const WAITS: bool = true;
 
     #[inline]
     fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>>

@@ -5,6 +5,7 @@
 //! tombstones are loaded once and kept. All versions that a get may need are visible at its number
 //! (`docs/concurrency.md`, S4).
 
+use super::fences;
 use super::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use super::pages::Pages;
 use crate::branch::branch::{Branch, page_number};
@@ -77,7 +78,7 @@ impl Branch {
         if at < self.meta().number_min {
             return Ok(None);
         }
-        let leaf = self.leaf_of(key, at, pages)?;
+        let leaf = self.search_leaf(key, at, pages)?;
         let leaf = pages.page(self, WantedPage::child(leaf, 0))?;
         leaf.prefetch(LEAF_LINES);
         // Never `None`: pages are validated when they are read.
@@ -118,6 +119,25 @@ impl Branch {
         let offset = footer.filter_at + u64::from(page) * PAGE_BYTES as u64;
         let page = pages.page(self, WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 })?;
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
+    }
+
+    /// As `leaf_of`, by fences if they are in memory. The location has no number of the first key then.
+    #[inline]
+    fn search_leaf<'t, P: Pages<'t>>(
+        &'t self,
+        key: &[u8],
+        number: SequenceNumber,
+        pages: &mut P,
+    ) -> Result<ChildLocation, P::Stop> {
+        let footer = self.footer()?;
+        if fences::are_worthwhile(footer.height) {
+            match self.fences(pages.guard()).map(|fences| fences.leaf_of(key)) {
+                Some(Some((_, leaf))) => return Ok(leaf),
+                None if P::WAITS => self.note_search_without_fences(footer),
+                Some(None) | None => {}
+            }
+        }
+        self.leaf_of(key, number, pages)
     }
 
     /// The leaf in which (`key`, `number`) would be. Requires that the branch has entries.

@@ -9,6 +9,7 @@ mod batched_pages;
 pub(in crate::branch) mod blocking_pages;
 #[cfg(feature = "async")]
 mod cache_only_pages;
+pub(in crate::branch) mod fences;
 mod get;
 pub(in crate::branch) mod page_read;
 pub(in crate::branch) mod pages;

@@ -118,7 +118,11 @@ impl Branch {
     }
 
     /// As `pinned_cached_page`, under the caller's guard.
-    pub(in crate::branch) fn pinned_cached_page_under(&self, wanted: WantedPage, guard: &Guard) -> Result<Option<Page>> {
+    pub(in crate::branch) fn pinned_cached_page_under(
+        &self,
+        wanted: WantedPage,
+        guard: &Guard,
+    ) -> Result<Option<Page>> {
         match self.cached(wanted, guard)? {
             Some(_) => Ok(self.table().pin(page_number(wanted.offset), guard)),
             None => Ok(None),

@@ -17,6 +17,8 @@ pub trait Pages<'t> {
     type Stop: From<Error>;
     /// Whether values of puts are passed to `pin_value` and not copied into the get's buffer.
     const PINS_VALUES: bool = false;
+    /// Whether a get may wait for the disk at any page.
+    const WAITS: bool = false;
 
     /// Returns the page.
     fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, Self::Stop>

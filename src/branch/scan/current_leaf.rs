@@ -180,13 +180,7 @@ impl CurrentLeaf {
     }
 
     /// Makes the leaf that `request` asked for the current one.
-    pub fn arrived(
-        &mut self,
-        branch: &Arc<Branch>,
-        done: ReadDone,
-        wanted: WantedPage,
-        backward: bool,
-    ) -> Result<()> {
+    pub fn arrived(&mut self, branch: &Arc<Branch>, done: ReadDone, wanted: WantedPage, backward: bool) -> Result<()> {
         let Some(planned) = self.planned.take() else {
             self.misses = 1;
             let page = branch.arrived(done, wanted)?;

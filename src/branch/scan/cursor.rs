@@ -9,6 +9,7 @@
 use super::current_leaf::{Approach, CurrentLeaf};
 use super::extent_reader::Purpose;
 use crate::branch::branch::{Branch, page_number};
+use crate::branch::read::fences;
 use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
@@ -77,6 +78,8 @@ pub enum SearchStep {
 enum Next {
     /// No search is in progress.
     Nothing,
+    /// Looks for fences, and else at the root.
+    Start,
     /// Looks at this page. `missing` is set once the page was not in memory.
     Page { location: ChildLocation, level: u8, missing: bool },
     /// Prefetches this leaf, whose entry in the page table was prefetched before.
@@ -92,6 +95,8 @@ pub struct BranchCursor {
     branch: Arc<Branch>,
     purpose: Purpose,
     path: Vec<Step>,
+    /// The number of the current leaf, if fences led to it. Then there is no path.
+    leaf_number: Option<usize>,
     next: Next,
     leaf: CurrentLeaf,
     count: usize,
@@ -122,6 +127,7 @@ impl BranchCursor {
             branch,
             purpose,
             path: Vec::new(),
+            leaf_number: None,
             next: Next::Nothing,
             count: 0,
             at: 0,
@@ -151,6 +157,7 @@ impl BranchCursor {
 
     /// The location of the current leaf; `None` if there is none.
     pub(in crate::branch) fn leaf_location(&mut self) -> Option<ChildLocation> {
+        self.find_path().ok()?;
         let fill_cache = self.fills_cache();
         let step = self.path.last_mut()?;
         step.child(&self.branch, fill_cache).ok()
@@ -163,6 +170,7 @@ impl BranchCursor {
     /// Descends from the root to a leaf.
     fn descend_from_root(&mut self, pick: Pick<'_>) -> Result<()> {
         self.path.clear();
+        self.leaf_number = None;
         let footer = self.branch.footer()?;
         if footer.entries == 0 {
             self.count = 0;
@@ -173,7 +181,14 @@ impl BranchCursor {
     }
 
     /// Descends from `location`, a child of the last page on the path, to a leaf.
-    fn descend(&mut self, mut location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
+    fn descend(&mut self, location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
+        let leaf = self.descend_index(location, pick)?;
+        self.leaf.load(&self.branch, leaf, approach)?;
+        self.enter_leaf(leaf)
+    }
+
+    /// As `descend`, but only to the location of the leaf.
+    fn descend_index(&mut self, mut location: ChildLocation, pick: Pick<'_>) -> Result<ChildLocation> {
         let height = self.branch.footer()?.height as usize;
         let guard = crossbeam_epoch::pin();
         while self.path.len() < height {
@@ -189,9 +204,31 @@ impl BranchCursor {
             self.path.push(Step { location, level, count, at, page: None });
             location = child;
         }
-        drop(guard);
-        self.leaf.load(&self.branch, location, approach)?;
-        self.enter_leaf(location)
+        Ok(location)
+    }
+
+    /// Finds the path to the current leaf, if fences led to it.
+    fn find_path(&mut self) -> Result<()> {
+        if self.leaf_number.take().is_none() {
+            return Ok(());
+        }
+        let Some(page) = SortedPage::new(self.leaf.payload()).filter(|page| page.count() > 0) else { return Ok(()) };
+        let (first, mut key) = (page.parts(0), Vec::new());
+        page.append_key(0, &first, &mut key);
+        let root = self.branch.footer()?.root;
+        self.path.clear();
+        self.descend_index(root, Pick::Towards(&key, tag_number(first.tag)))?;
+        Ok(())
+    }
+
+    /// The location of the leaf next to the current one, if fences led to that and are still in memory.
+    /// `Some(None)` if there is no such leaf.
+    fn neighbour(&self, forward: bool) -> Option<Option<(usize, ChildLocation)>> {
+        let at = self.leaf_number?;
+        let guard = crossbeam_epoch::pin();
+        let fences = self.branch.fences(&guard)?;
+        let next = if forward { Some(at + 1) } else { at.checked_sub(1) };
+        Some(next.and_then(|next| Some((next, fences.location(next)?))))
     }
 
     /// Starts to read the current leaf, which is at `location`.
@@ -212,6 +249,14 @@ impl BranchCursor {
 
     /// Moves to the next or the previous leaf. Returns false if there is none.
     fn step_leaf(&mut self, forward: bool) -> Result<bool> {
+        if let Some(neighbour) = self.neighbour(forward) {
+            let Some((number, location)) = neighbour else { return Ok(false) };
+            self.leaf.load(&self.branch, location, if forward { Approach::Forward } else { Approach::Backward })?;
+            self.leaf_number = Some(number);
+            self.enter_leaf(location)?;
+            return Ok(true);
+        }
+        self.find_path()?;
         let fill_cache = self.fills_cache();
         while let Some(step) = self.path.last_mut() {
             let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
@@ -243,6 +288,12 @@ impl BranchCursor {
 
     /// Prefetches the first lines of the next leaf, if it and the index page above it are in memory.
     fn prefetch_next_leaf(&self) {
+        if self.leaf_number.is_some() {
+            if let Some(Some((_, leaf))) = self.neighbour(true) {
+                self.branch.prefetch_page(WantedPage::child(leaf, 0), LEAF_LINES, &crossbeam_epoch::pin());
+            }
+            return;
+        }
         let Some(step) = self.path.last().filter(|step| step.at + 1 < step.count) else { return };
         let guard = crossbeam_epoch::pin();
         let cached = || self.branch.cached(WantedPage::child(step.location, step.level), &guard);
@@ -318,11 +369,10 @@ impl BranchCursor {
         self.count_passed();
         self.valid = false;
         self.path.clear();
-        let footer = self.branch.footer()?;
-        let (location, level) = (footer.root, footer.height as u8);
+        self.leaf_number = None;
         // A file with range tombstones only has no root.
-        let has_entries = footer.entries > 0;
-        self.next = if has_entries { Next::Page { location, level, missing: false } } else { Next::Nothing };
+        let has_entries = self.branch.footer()?.entries > 0;
+        self.next = if has_entries { Next::Start } else { Next::Nothing };
         Ok(())
     }
 
@@ -340,6 +390,7 @@ impl BranchCursor {
     pub(in crate::branch) fn advance(&mut self, target: Target<'_>, guard: &Guard) -> Result<SearchStep> {
         match self.next {
             Next::Nothing => return Ok(SearchStep::Arrived),
+            Next::Start => return self.start(target, guard),
             Next::Page { location, level, .. } => {
                 let wanted = WantedPage::child(location, level);
                 if level == 0 {
@@ -396,8 +447,34 @@ impl BranchCursor {
                 let step = self.choose(page.payload(), (location, level), target)?;
                 Ok(self.take(step, guard))
             }
-            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Position { .. } => self.advance(target, guard),
+            Next::Nothing | Next::Start | Next::LookAhead { .. } | Next::Rank | Next::Position { .. } => {
+                self.advance(target, guard)
+            }
         }
+    }
+
+    /// The first round of a search: by fences if they are in memory, and else from the root.
+    fn start(&mut self, target: Target<'_>, guard: &Guard) -> Result<SearchStep> {
+        let footer = self.branch.footer()?;
+        if fences::are_worthwhile(footer.height) {
+            match self.branch.fences(guard).map(|fences| fences.leaf_of(target.key)) {
+                Some(Some((number, leaf))) => {
+                    self.leaf_number = Some(number);
+                    return Ok(self.approach_leaf(leaf, guard));
+                }
+                None => self.branch.note_search_without_fences(footer),
+                Some(None) => {}
+            }
+        }
+        self.next = Next::Page { location: footer.root, level: footer.height as u8, missing: false };
+        self.advance(target, guard)
+    }
+
+    /// The leaf's entry in the page table is not in the processor's cache, so looking the leaf up now would wait.
+    fn approach_leaf(&mut self, leaf: ChildLocation, guard: &Guard) -> SearchStep {
+        self.branch.table().prefetch(page_number(leaf.offset()), guard);
+        self.next = Next::LookAhead { location: leaf };
+        SearchStep::Continue
     }
 
     /// The step to the child of an index page that leads to the target, and the child's location.
@@ -415,15 +492,11 @@ impl BranchCursor {
     fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> SearchStep {
         let level = step.level - 1;
         self.path.push(step);
-        // The leaf's entry in the page table is not in the processor's cache either, so looking the leaf up now would
-        // wait.
-        self.next = if level == 0 {
-            self.branch.table().prefetch(page_number(child.offset()), guard);
-            Next::LookAhead { location: child }
-        } else {
-            self.branch.prefetch_page(WantedPage::child(child, level), INDEX_LINES, guard);
-            Next::Page { location: child, level, missing: false }
-        };
+        if level == 0 {
+            return self.approach_leaf(child, guard);
+        }
+        self.branch.prefetch_page(WantedPage::child(child, level), INDEX_LINES, guard);
+        self.next = Next::Page { location: child, level, missing: false };
         SearchStep::Continue
     }
 
@@ -443,7 +516,7 @@ impl Drop for BranchCursor {
 impl Cursor for BranchCursor {
     fn rest(&mut self) {
         self.count_passed();
-        (self.valid, self.next) = (false, Next::Nothing);
+        (self.valid, self.next, self.leaf_number) = (false, Next::Nothing, None);
         self.path.clear();
         self.leaf.leave();
     }

@@ -13,6 +13,7 @@ use super::leaf_size::LeafSize;
 use super::page_writer::{NewPage, PageWriter};
 use super::range_tombstones;
 use crate::branch::context::{BranchContext, file_name};
+use crate::branch::read::fences::{self, FencesBuilder};
 use crate::cache::PageBuffer;
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
@@ -34,6 +35,7 @@ pub struct BranchBuilder {
     context: Arc<BranchContext>,
     writer: PageWriter,
     index: IndexBuilder,
+    fences: FencesBuilder,
     leaf: SortedPageBuilder,
     leaf_size: LeafSize,
     /// The separator before the open leaf.
@@ -78,6 +80,7 @@ impl BranchBuilder {
         Self {
             writer,
             index: IndexBuilder::default(),
+            fences: FencesBuilder::default(),
             leaf: SortedPageBuilder::default(),
             leaf_size: LeafSize::new(context.form.compression),
             separator: Separator::default(),
@@ -213,6 +216,7 @@ impl BranchBuilder {
         self.leaf.clear();
         self.leaf_size.close_leaf(raw_len, packed_len.unwrap_or(raw_len));
         self.leaves += 1;
+        self.fences.add(&self.separator.key, location);
         self.index.add(&mut self.writer, &self.separator, location)
     }
 
@@ -292,6 +296,9 @@ impl BranchBuilder {
         self.writer.append_whole(|page| footer.encode(owner, page))?;
         let length = self.writer.finish()?;
         assert_eq!(length, self.meta.bytes);
+        if fences::are_worthwhile(height) {
+            self.writer.cache_fences(fences::page_of(&self.fences, owner, length));
+        }
         self.finished = true;
         Ok(std::mem::take(&mut self.meta))
     }

@@ -3,6 +3,7 @@
 //!
 //! Invariant: `flushed + filled` is the length of the file so far. Both are multiples of `PAGE_BYTES`.
 
+use crate::branch::branch::page_number;
 use crate::branch::context::BranchContext;
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
@@ -79,6 +80,14 @@ impl PageWriter {
     /// Inserts a copy of the page that was appended last, which must be uncompressed, into the cache.
     pub fn cache_last(&self, location: ChildLocation, kind: PageKind) {
         self.cache_page(location, kind, Arc::new(PageBuffer::copied(&[self.last_page()])));
+    }
+
+    /// Inserts fences into the cache, behind the end of the file.
+    pub fn cache_fences(&self, fences: Option<PageBuffer>) {
+        if let Some(page) = fences {
+            let number = page_number(self.offset());
+            self.context.cache.insert(&self.table, number, Arc::new(page), PageKind::Fences);
+        }
     }
 
     /// The offset of the next page.

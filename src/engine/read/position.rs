@@ -162,7 +162,10 @@ impl Position {
     /// Whether the cursor reads an old view, or another thread holds it.
     fn is_outdated(&self, read: &ReadPath) -> bool {
         let newest = read.view.version();
-        self.slot.cached.try_lock().is_none_or(|cached| cached.as_ref().is_some_and(|cached| cached.view.version < newest))
+        self.slot
+            .cached
+            .try_lock()
+            .is_none_or(|cached| cached.as_ref().is_some_and(|cached| cached.view.version < newest))
     }
 
     /// A scan has ended: the next one is likely to be as long.
