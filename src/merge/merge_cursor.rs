@@ -373,7 +373,10 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     }
 
     fn note_untaken(&mut self, entries: u64) {
-        self.sources.iter_mut().for_each(|source| source.note_untaken(entries));
+        // Of several sources nobody knows whose entries they were.
+        if let [only] = &mut self.sources[..] {
+            only.note_untaken(entries);
+        }
     }
 
     fn pin_value(&self) -> Option<PinnedValue> {

@@ -31,13 +31,19 @@ pub struct RowReader<'r> {
     /// Entries without a row since the last key that was seen.
     steps: u32,
     /// Buffer for the key of an entry.
-    scratch: Vec<u8>,
+    scratch: &'r mut Vec<u8>,
 }
 
 impl<'r> RowReader<'r> {
-    /// Reads up to `count` rows, as the snapshot `at` sees them. `key`: the key before the first row.
-    pub fn new(rows: &'r mut Rows, count: usize, at: SequenceNumber, with_values: bool, key: &'r mut Vec<u8>) -> Self {
-        Self { rows, count, at, with_values, key, is_row: false, steps: 0, scratch: Vec::new() }
+    /// Reads up to `count` rows, as the snapshot `at` sees them. `key`: the key before the first row. `scratch`: a buffer.
+    pub fn new(
+        (rows, count): (&'r mut Rows, usize),
+        at: SequenceNumber,
+        with_values: bool,
+        key: &'r mut Vec<u8>,
+        scratch: &'r mut Vec<u8>,
+    ) -> Self {
+        Self { rows, count, at, with_values, key, is_row: false, steps: 0, scratch }
     }
 
     /// Ends: the key that was passed last is in `key`.
@@ -101,9 +107,9 @@ impl Visitor for RowReader<'_> {
                 (self.is_row, self.steps) = (true, 0);
                 continue;
             }
-            let mut key = std::mem::take(&mut self.scratch);
+            let mut key = std::mem::take(self.scratch);
             let flow = self.visit(entry_of(page, at, &mut key));
-            self.scratch = key;
+            *self.scratch = key;
             if flow.is_break() {
                 return at - entries.start;
             }

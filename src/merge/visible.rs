@@ -195,7 +195,9 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.state != State::Forward || self.masked || self.values == Values::Pinned || count == 0 {
             return Ok(());
         }
-        let mut reader = RowReader::new(rows, count, self.at, self.values != Values::Skipped, &mut self.key);
+        // Going forward, `value` is not in use.
+        let with_values = self.values != Values::Skipped;
+        let mut reader = RowReader::new((rows, count), self.at, with_values, &mut self.key, &mut self.value);
         let limit = self.upper.as_deref().map_or(Limit::NONE, Limit::at);
         self.state = State::Unpositioned;
         let passed = self.inner.pass(limit, &mut reader);

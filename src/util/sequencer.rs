@@ -89,13 +89,22 @@ impl Sequencer {
     /// between `take` and `leave`.
     pub fn wait_through(&self, number: SequenceNumber) {
         fence(Ordering::SeqCst);
-        let slots: Vec<Arc<Slot>> = self.slots.read().clone();
-        for slot in slots {
+        let mut next = 0;
+        while let Some((at, slot)) = self.busy_slot(next, number) {
             let mut backoff = Backoff::new();
             while slot.bound.load(Ordering::Acquire) <= number.0 {
                 backoff.wait();
             }
+            next = at + 1;
         }
+    }
+
+    /// The first slot from this one on that can hold a number `<= number`.
+    fn busy_slot(&self, from: usize, number: SequenceNumber) -> Option<(usize, Arc<Slot>)> {
+        let slots = self.slots.read();
+        let is_busy = |slot: &Arc<Slot>| slot.bound.load(Ordering::Acquire) <= number.0;
+        let at = from + slots[from..].iter().position(is_busy)?;
+        Some((at, Arc::clone(&slots[at])))
     }
 
     /// Waits until every announcement made before the call has been withdrawn.

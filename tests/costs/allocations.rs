@@ -1,7 +1,7 @@
 //! Puts and gets allocate nothing on the calling thread, except when a memory generation or a view begins or ends.
 
-use crate::counting::{assert_none, places};
-use crate::store::{KEYS, OPERATIONS, Store, VALUE, numbers};
+use crate::counting::{allocations, assert_none, places};
+use crate::store::{KEYS, OPERATIONS, Store, VALUE, key, numbers};
 
 /// Gives a Memtable of 32 MiB: the counted operations stay in one generation.
 const ROOMY_MIB: u64 = 704;
@@ -68,4 +68,24 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
         let frees = is_in(place, "drop", "util/arena.rs") || is_in(place, "drop", "branch/branch.rs");
         assert!(frees, "an allocation of a put:\n{place}");
     }
+}
+
+/// A scan uses the cursor and the buffers of the one before it. What is left is allocated for the bounds and for the
+/// snapshot.
+#[test]
+fn warm_scans_allocate_only_bounds_and_snapshot() {
+    let store = Store::new(64).into_files();
+    let scan = |number: u64| {
+        let mut iter = store.db.iter().unwrap();
+        iter.seek(key(number)).unwrap();
+        for _ in 0..50 {
+            assert!(!iter.valid() || iter.value() == VALUE);
+            iter.step().unwrap();
+        }
+    };
+    let scans = || numbers(1_000).for_each(|number| scan(number % KEYS));
+    scans();
+    let allocated = allocations(scans);
+    let found = places(|| numbers(1).for_each(|number| scan(number % KEYS)));
+    assert!(allocated <= 5 * 1_000, "{allocated} allocations in 1000 scans, such as {found:#?}");
 }

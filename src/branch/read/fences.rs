@@ -41,6 +41,8 @@ const HEAD_WORDS: usize = 4;
 const BLOCK_WORDS: usize = 2 * BLOCK;
 /// No more of a separator is kept while fences are made. Longer prefixes are only cut.
 const SEPARATOR_BYTES_MAX: usize = 256;
+/// A branch with more leaves has no fences: they would not fit a page.
+const LEAVES_MAX: u64 = ((PAYLOAD_BYTES_MAX - SEPARATOR_BYTES_MAX) / WORD - HEAD_WORDS) as u64 / 17 * 8 - 8;
 /// Searches by index pages before fences are made, as a part of the leaves: making them costs some 20 ns a leaf.
 const LEAVES_PER_SEARCH: u64 = 16;
 
@@ -53,11 +55,18 @@ pub struct FencesBuilder {
     ends: Vec<usize>,
     locations: Vec<u64>,
     prefix: usize,
+    /// Leaves so far, also those that are too many.
+    leaves: u64,
 }
 
 impl FencesBuilder {
     /// Adds a leaf and the separator before it.
     pub fn add(&mut self, separator: &[u8], leaf: ChildLocation) {
+        self.leaves += 1;
+        if self.leaves > LEAVES_MAX {
+            (self.separators, self.ends, self.locations) = Default::default();
+            return;
+        }
         let separator = &separator[..separator.len().min(SEPARATOR_BYTES_MAX)];
         self.prefix = match self.ends.first() {
             None => separator.len().min(SEPARATOR_BYTES_MAX - WORD),
@@ -68,13 +77,13 @@ impl FencesBuilder {
         self.locations.push(u64::from(leaf.page) << 16 | u64::from(leaf.pages));
     }
 
-    /// The payload; `None` if it would be too large for a page.
+    /// The payload; `None` without leaves, and if there are too many.
     fn payload(&self) -> Option<Vec<u8>> {
         let (count, blocks) = (self.ends.len(), self.ends.len().div_ceil(BLOCK));
-        let bytes = (HEAD_WORDS + blocks * (BLOCK_WORDS + 1)) * WORD + self.prefix;
-        if count == 0 || bytes > PAYLOAD_BYTES_MAX {
+        if count == 0 {
             return None;
         }
+        let bytes = (HEAD_WORDS + blocks * (BLOCK_WORDS + 1)) * WORD + self.prefix;
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let separators = starts.zip(&self.ends).map(|(start, end)| &self.separators[start..*end]);
         let heads: Vec<u64> = separators.map(|separator| head(&separator[self.prefix..])).collect();
@@ -166,8 +175,8 @@ impl Branch {
         Fences::new(page.payload())
     }
 
-    /// Counts a search that had to do without fences, and makes them if there were enough. Only for callers that may
-    /// read from the disk.
+    /// Counts a search that had to do without fences, and makes them if there were enough: it reads the index pages that
+    /// are not in the cache, some hundred at most, and most are. Only for callers that may read from the disk.
     #[cold]
     pub(in crate::branch) fn note_search_without_fences(&self, footer: &BranchFooter) {
         // Relaxed, and a lost count changes little.
@@ -178,7 +187,10 @@ impl Branch {
         }
         let mut builder = FencesBuilder::default();
         // An error is that of whoever needs the page.
-        if self.gather_fences(footer.root, footer.height as u8, &mut builder).is_ok() && self.keep_fences(&builder) {
+        let is_gathered = footer.leaves <= LEAVES_MAX
+            && self.gather_fences(footer.root, footer.height as u8, &mut builder).is_ok()
+            && builder.ends.len() as u64 == footer.leaves;
+        if is_gathered && self.keep_fences(&builder) {
             self.searches_without_fences().store(0, Ordering::Relaxed);
         }
     }
@@ -200,7 +212,8 @@ impl Branch {
         Ok(())
     }
 
-    /// Puts fences into the cache. False if they are too large for it.
+    /// Puts fences into the cache. False if it does not take them, because they are too large for it; then they are not
+    /// made again until the branch is opened again.
     fn keep_fences(&self, builder: &FencesBuilder) -> bool {
         let Some(page) = page_of(builder, self.owner(), self.meta().bytes) else { return false };
         let number = page_number(self.meta().bytes);

@@ -1,7 +1,8 @@
 //! Looks up one key in a branch. Any thread.
 //!
 //! Invariant: a get reads at most one filter page, one index page for each level and one leaf, never a second leaf
-//! (`Separator::between` in `write/index_builder.rs` chooses the separators accordingly). The footer and the range
+//! (`Separator::between` in `write/index_builder.rs` chooses the separators accordingly). Now and then one makes fences,
+//! which takes all index pages. The footer and the range
 //! tombstones are loaded once and kept. All versions that a get may need are visible at its number
 //! (`docs/concurrency.md`, S4).
 

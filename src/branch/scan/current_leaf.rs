@@ -162,7 +162,8 @@ impl CurrentLeaf {
 
     /// Makes the leaf that a search reached the current one, if it is in the cache.
     pub fn load_cached(&mut self, branch: &Branch, wanted: WantedPage, guard: &Guard) -> Result<bool> {
-        self.source = Source::Nothing;
+        // A plan is left if another branch's read failed.
+        (self.source, self.planned) = (Source::Nothing, None);
         self.misses = 0;
         let Some(page) = branch.pinned_cached_page_under(wanted, guard)? else { return Ok(false) };
         self.set_page(page);

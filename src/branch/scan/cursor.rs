@@ -462,8 +462,8 @@ impl BranchCursor {
                     self.leaf_number = Some(number);
                     return Ok(self.approach_leaf(leaf, guard));
                 }
-                None => self.branch.note_search_without_fences(footer),
-                Some(None) => {}
+                None if self.purpose == Purpose::Read => self.branch.note_search_without_fences(footer),
+                Some(None) | None => {}
             }
         }
         self.next = Next::Page { location: footer.root, level: footer.height as u8, missing: false };

@@ -169,3 +169,17 @@ fn cursors_agree_with_the_list_with_and_without_fences() {
         }
     }
 }
+
+#[test]
+fn too_many_leaves_have_no_fences() {
+    let owner = PageOwner { database: DatabaseId(1), file: FileNumber(1) };
+    let mut builder = FencesBuilder::default();
+    let mut largest = 0;
+    for at in 0..70_000u32 {
+        builder.add(&[&[9; 240][..], &at.to_be_bytes()].concat(), ChildLocation { page: at, pages: 1, first_key: 0 });
+        if at % 1000 == 999 && page_of(&builder, owner, 4096).is_some() {
+            largest = at + 1;
+        }
+    }
+    assert_eq!(largest, 61_000, "1 MiB has room for more, or a page was too large");
+}

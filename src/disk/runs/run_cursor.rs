@@ -44,7 +44,7 @@ impl RunCursor {
     /// Makes it an unpositioned cursor over another run, as `for_scans` does, which keeps the memory of its buffers.
     pub fn aim(&mut self, run: &Arc<Run>, share: u64) {
         self.rest();
-        self.share = share;
+        (self.share, self.expected) = (share, 0);
         if !Arc::ptr_eq(&self.run, run) {
             self.run = Arc::clone(run);
         }

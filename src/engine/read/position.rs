@@ -148,24 +148,16 @@ impl Position {
             cached.cursor.note_untaken(untaken);
             cached.cursor.rest();
         }
+        let version = guard.as_ref().map(|cached| cached.view.version);
         drop(guard);
         // After the lock was released: `revoke_idle` may have come before, and skipped the slot.
-        if read.check_open().is_err() || self.is_outdated(read) {
+        if read.check_open().is_err() || version.is_some_and(|version| version < read.view.version()) {
             return;
         }
         self.rows.clear();
         let (key, value, rows) =
             (std::mem::take(&mut self.key), std::mem::take(&mut self.value), std::mem::take(&mut self.rows));
         read.cached_cursors.give(Shell { slot: Arc::clone(&self.slot), key, value, rows });
-    }
-
-    /// Whether the cursor reads an old view, or another thread holds it.
-    fn is_outdated(&self, read: &ReadPath) -> bool {
-        let newest = read.view.version();
-        self.slot
-            .cached
-            .try_lock()
-            .is_none_or(|cached| cached.as_ref().is_some_and(|cached| cached.view.version < newest))
     }
 
     /// A scan has ended: the next one is likely to be as long.

@@ -2,8 +2,9 @@
 
 use super::{Random, sorted};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, MergeCursor, Rows, VisibleCursor};
+use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, Rows, VisibleCursor, Visitor};
 use crate::util::{Error, Kind, Result, SequenceNumber};
+use std::ops::ControlFlow;
 
 /// The live keys of a snapshot within the bounds, in order.
 fn model(entries: &[VecEntry], at: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Vec<VecEntry> {
@@ -209,4 +210,80 @@ fn a_key_with_many_versions_costs_a_bounded_number_of_movements() {
         assert_eq!(cursor.entry().key, b"a");
         assert!(cursor.inner().1.get() < 200, "{} movements", cursor.inner().1.get());
     }
+}
+
+/// A boxed cursor once forgot `note_untaken`, so that the tree's mean scan length counted rows that nobody took.
+#[test]
+fn boxed_cursors_pass_everything_on() {
+    #[derive(Default)]
+    struct Seen(std::sync::Arc<std::sync::Mutex<Vec<&'static str>>>);
+    impl Seen {
+        fn note<T>(&self, what: &'static str, value: T) -> T {
+            self.0.lock().unwrap().push(what);
+            value
+        }
+    }
+    impl Cursor for Seen {
+        fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+            self.note("seek", Ok(()))
+        }
+        fn seek_for_prev(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+            self.note("seek_for_prev", Ok(()))
+        }
+        fn seek_first(&mut self) -> Result<()> {
+            self.note("seek_first", Ok(()))
+        }
+        fn seek_last(&mut self) -> Result<()> {
+            self.note("seek_last", Ok(()))
+        }
+        fn next(&mut self) -> Result<()> {
+            self.note("next", Ok(()))
+        }
+        fn prev(&mut self) -> Result<()> {
+            self.note("prev", Ok(()))
+        }
+        fn pass(&mut self, _: Limit<'_>, _: &mut dyn Visitor) -> Result<ControlFlow<()>> {
+            self.note("pass", Ok(ControlFlow::Continue(())))
+        }
+        fn rest(&mut self) {
+            self.note("rest", ());
+        }
+        fn renew(&mut self, _: SequenceNumber) {
+            self.note("renew", ());
+        }
+        fn valid(&self) -> bool {
+            self.note("valid", false)
+        }
+        fn entry(&self) -> EntryRef<'_> {
+            self.note("entry", EntryRef { key: b"", number: SequenceNumber::ZERO, kind: Kind::Put, value: b"" })
+        }
+        fn covering(&self, _: &[u8], at: SequenceNumber) -> SequenceNumber {
+            self.note("covering", at)
+        }
+        fn note_untaken(&mut self, _: u64) {
+            self.note("note_untaken", ());
+        }
+        fn pin_value(&self) -> Option<PinnedValue> {
+            self.note("pin_value", None)
+        }
+    }
+    fn call_all(cursor: &mut impl Cursor) {
+        let number = SequenceNumber::ZERO;
+        let mut visitor = |_: EntryRef<'_>| ControlFlow::Break(());
+        let moves =
+            [cursor.seek(b"", number), cursor.seek_for_prev(b"", number), cursor.seek_first(), cursor.seek_last()];
+        assert!(moves.iter().all(Result::is_ok) && cursor.next().is_ok() && cursor.prev().is_ok());
+        assert!(cursor.pass(Limit::NONE, &mut visitor).unwrap().is_continue());
+        cursor.rest();
+        cursor.renew(number);
+        cursor.note_untaken(1);
+        assert!(!cursor.valid() && cursor.entry().key.is_empty() && cursor.pin_value().is_none());
+        assert_eq!(cursor.covering(b"", number), number);
+    }
+    let (mut plain, inner) = (Seen::default(), Seen::default());
+    let seen = std::sync::Arc::clone(&inner.0);
+    call_all(&mut plain);
+    let mut boxed: Box<dyn Cursor> = Box::new(inner);
+    call_all(&mut boxed);
+    assert_eq!(*seen.lock().unwrap(), *plain.0.lock().unwrap());
 }

@@ -86,3 +86,44 @@ fn handles_that_outlive_the_store_get_a_clear_error() {
     // The lock is released although the snapshot still exists.
     Db::open(directory.path(), tiny()).unwrap();
 }
+
+/// An iterator uses what the one before it left. It must not see that one's snapshot, range or Memtables.
+#[test]
+fn iterators_that_follow_each_other_read_their_own_snapshots_and_ranges() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let pairs = |iter: alluvium::Iter| -> Vec<(Vec<u8>, Vec<u8>)> { iter.map(|pair| pair.unwrap()).collect() };
+    let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    db.put("a", "1").unwrap();
+    db.put("c", "1").unwrap();
+    db.flush().unwrap();
+    // The cursor that is left has no Memtable.
+    assert_eq!(pairs(db.iter().unwrap()), [pair("a", "1"), pair("c", "1")]);
+    db.put("b", "2").unwrap();
+    let old = db.snapshot().unwrap();
+    assert_eq!(pairs(db.iter().unwrap()), [pair("a", "1"), pair("b", "2"), pair("c", "1")]);
+    db.put("b", "3").unwrap();
+    db.delete("c").unwrap();
+    for _ in 0..3 {
+        assert_eq!(pairs(db.range("b".."c").unwrap()), [pair("b", "3")]);
+        assert_eq!(pairs(old.range("b"..).unwrap()), [pair("b", "2"), pair("c", "1")]);
+        assert_eq!(pairs(db.iter().unwrap()), [pair("a", "1"), pair("b", "3")]);
+        assert_eq!(pairs(old.iter().unwrap()), [pair("a", "1"), pair("b", "2"), pair("c", "1")]);
+        let keys: Vec<_> = db.iter().unwrap().keys().map(|key| key.unwrap()).collect();
+        assert_eq!(keys, [b"a", b"b"]);
+        let back: Vec<_> = old.prefix("b").unwrap().rev().map(|pair| pair.unwrap()).collect();
+        assert_eq!(back, [pair("b", "2")]);
+        // Several at a time, dropped in another order.
+        let (mut one, mut other) = (db.iter().unwrap(), old.iter().unwrap());
+        one.seek("b").unwrap();
+        other.seek("b").unwrap();
+        drop(db.iter().unwrap());
+        assert_eq!((one.value(), other.value()), (&b"3"[..], &b"2"[..]));
+        one.refresh().unwrap();
+        one.seek("a").unwrap();
+        one.step().unwrap();
+        assert_eq!(one.value(), b"3");
+    }
+    db.flush().unwrap();
+    assert_eq!(pairs(old.iter().unwrap()), [pair("a", "1"), pair("b", "2"), pair("c", "1")]);
+}
