@@ -373,7 +373,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     }
 
     fn note_untaken(&mut self, entries: u64) {
-        // Of several sources nobody knows whose entries they were.
+        // With several sources it is not known which of them the entries came from.
         if let [only] = &mut self.sources[..] {
             only.note_untaken(entries);
         }

@@ -80,7 +80,7 @@ impl Visitor for RowReader<'_> {
                 self.key.extend_from_slice(entry.key);
                 self.is_row = false;
             }
-            // What is left needs more than a copy.
+            // The rows are full, or the entry needs more than a copy (an operand, a reference).
             _ => return ControlFlow::Break(()),
         }
         self.steps = 0;

@@ -70,8 +70,7 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     }
 }
 
-/// A scan uses the cursor and the buffers of the one before it. What is left is allocated for the bounds and for the
-/// snapshot.
+/// A scan uses the cursor and the buffers of the scan before it. Only its bounds and its snapshot are allocated.
 #[test]
 fn warm_scans_allocate_only_bounds_and_snapshot() {
     let store = Store::new(64).into_files();

@@ -186,7 +186,7 @@ impl Branch {
             return;
         }
         let mut builder = FencesBuilder::default();
-        // An error is that of whoever needs the page.
+        // A damaged page is reported by the read that needs it, not by this one.
         let is_gathered = footer.leaves <= LEAVES_MAX
             && self.gather_fences(footer.root, footer.height as u8, &mut builder).is_ok()
             && builder.ends.len() as u64 == footer.leaves;

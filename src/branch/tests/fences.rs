@@ -16,7 +16,7 @@ fn bytes(random: &mut Random, shape: usize) -> Vec<u8> {
         0 => random.next().to_be_bytes().to_vec(),
         1 => (0..random.below(11)).map(|_| random.below(3) as u8).collect(),
         2 => [b"\0\0\0\x01a prefix of all".to_vec(), (random.below(900) as u32).to_be_bytes().to_vec()].concat(),
-        // Longer than what is kept of a separator.
+        // Longer than the bytes of a separator that the builder keeps.
         3 => [vec![7; 250 + random.below(20)], random.bytes(4)].concat(),
         _ => [vec![0xff; random.below(20)], random.bytes(3)].concat(),
     }
@@ -56,7 +56,7 @@ fn fences_lead_to_the_leaf_of_the_last_separator_before_a_key() {
             assert_eq!(at, expected, "{key:?}");
             assert_eq!((location.page, location.pages), (at as u32 * 3, 1 + at as u16 % 5));
         }
-        // Of separators longer than what is kept, and of those that are their own keys, many heads are equal.
+        // The other shapes have many equal heads, about which fences know nothing.
         assert!(shape != 0 || known > 200, "only {known} keys are known");
         assert_eq!(fences.location(separators.len()), None);
     }

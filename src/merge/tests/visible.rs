@@ -212,7 +212,7 @@ fn a_key_with_many_versions_costs_a_bounded_number_of_movements() {
     }
 }
 
-/// A boxed cursor once forgot `note_untaken`, so that the tree's mean scan length counted rows that nobody took.
+/// A boxed cursor once did not pass `note_untaken` on, so the tree's mean scan length counted rows that no user read.
 #[test]
 fn boxed_cursors_pass_everything_on() {
     #[derive(Default)]
