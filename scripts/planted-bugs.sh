@@ -75,6 +75,7 @@ queue-count-first            | model | engine::model_tests::memtables::two_drain
 snapshots-ignored            | suite | api::snapshots::thousands_of_snapshots_stay_exact_over_overwrites                      | at [0-9]
 snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_is_dropped_while_another_reads   | the snapshot changed
+snapshots-began-unseen       | loom  | a_snapshot_finds_its_version                                   | the bound is not the only pin\|version is gone
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a kill
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable

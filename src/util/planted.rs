@@ -114,6 +114,8 @@ mod chosen {
         GetDoesNotWait,
         /// Promise 3: a writer reads the snapshots' numbers before it takes its own number (S5).
         SnapshotsBeforeNumber,
+        /// Promise 3: a snapshot that begins does not stop a thread that lowers the bound of the pins (S8).
+        SnapshotsBeganUnseen,
         /// Promise 3: version cleanup reads the snapshots' numbers before the number up to which they must hold (S2).
         CleanupSnapshotsFirst,
         /// Promise 3: a drain does not wait for another drain that has nodes of its partition (`memory/buffer/membuffer.rs`, 2).

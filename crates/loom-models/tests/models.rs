@@ -1,6 +1,7 @@
 //! Each model runs in every order that the memory model allows, up to a number of preemptions.
 
 use alluvium_loom_models::protocols::{Batches, Block, Flaw, InsertQueue, read};
+use alluvium_loom_models::snapshot_slots::{Pinned, SnapshotSlots};
 use alluvium_loom_models::util::SequenceNumber;
 use alluvium_loom_models::util::sequencer::{Sequencer, Slot};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,7 +37,11 @@ struct Numbers {
 
 impl Numbers {
     fn new() -> Self {
-        let sequencer = Sequencer::new(SequenceNumber::ZERO);
+        Self::after(SequenceNumber::ZERO)
+    }
+
+    fn after(last: SequenceNumber) -> Self {
+        let sequencer = Sequencer::new(last);
         // Before the threads start: the lock of the slots would order them.
         let slot = sequencer.register();
         let word = || AtomicU64::new(0);
@@ -102,28 +107,78 @@ fn a_retired_segment_does_not_change() {
     });
 }
 
-/// Rules S1, S5: `word` is the newest pin; `other` says whether the version before the write's is gone.
+/// The number of the newest write when a model of snapshots begins, and of a snapshot that exists then.
+const BEFORE: SequenceNumber = SequenceNumber(5);
+
+/// Takes a snapshot as the registry does.
+fn take(numbers: &Numbers, slots: &SnapshotSlots) -> SequenceNumber {
+    slots.begin();
+    let at = slots.claim(2).expect("a slot is free");
+    let number = numbers.sequencer.last();
+    slots.pin(at, Pinned { number, taken: 0 });
+    numbers.sequencer.wait_through(number);
+    slots.finish(number);
+    number
+}
+
+/// Rules S1, S5, S8: while a write drops the version before its own if no pin is above that, two snapshots are dropped and
+/// another one with the same number is taken. `other` says whether the version is gone.
 #[test]
 fn a_snapshot_finds_its_version() {
     check(|| {
-        let write = |numbers: &Numbers| {
+        let slots = SnapshotSlots::new(3);
+        for at in 0..2 {
+            slots.begin();
+            assert_eq!(slots.claim(at), Some(at));
+            slots.pin(at, Pinned { number: BEFORE, taken: 0 });
+            slots.finish(BEFORE);
+        }
+        let write = |(numbers, slots): &(Numbers, SnapshotSlots)| {
             numbers.sequencer.announce(&numbers.slot);
             numbers.sequencer.take(&numbers.slot);
-            if numbers.word.load(Ordering::Acquire) == 0 {
+            if slots.newest() < BEFORE {
                 numbers.other.store(1, Ordering::Relaxed);
             }
             numbers.sequencer.leave(&numbers.slot);
         };
-        let numbers = run_concurrently(Numbers::new(), vec![write], |numbers| {
-            numbers.word.store(u64::MAX, Ordering::SeqCst);
-            let last = numbers.sequencer.last();
-            numbers.word.store(last.0.max(1), Ordering::SeqCst);
-            numbers.sequencer.wait_through(last);
-            numbers.third.store(last.0, Ordering::Relaxed);
+        let drop_old = |(_, slots): &(Numbers, SnapshotSlots)| {
+            slots.free(0);
+            slots.free(1);
+            slots.newest();
+        };
+        let shared = run_concurrently((Numbers::after(BEFORE), slots), vec![write, drop_old], |(numbers, slots)| {
+            numbers.third.store(take(numbers, slots).0, Ordering::Relaxed);
         });
         // If its number includes the write, the snapshot has it; otherwise it needs the previous version.
-        let (has_write, gone) = (numbers.third.load(Ordering::Relaxed), numbers.other.load(Ordering::Relaxed));
-        assert!(has_write == 1 || gone == 0, "a snapshot's version is gone");
+        let (numbers, slots) = &*shared;
+        let (taken, gone) = (numbers.third.load(Ordering::Relaxed), numbers.other.load(Ordering::Relaxed));
+        assert!(taken > BEFORE.0 || gone == 0, "a snapshot's version is gone");
+        assert_eq!(slots.newest().0, taken, "the bound is not the only pin");
+    });
+}
+
+/// Rule S2: who reads the pins after some data was numbered sees every snapshot below these numbers.
+#[test]
+fn a_snapshot_below_a_number_is_seen() {
+    check(|| {
+        let write = |(numbers, _): &(Numbers, SnapshotSlots)| {
+            numbers.sequencer.announce(&numbers.slot);
+            numbers.sequencer.take(&numbers.slot);
+            numbers.sequencer.leave(&numbers.slot);
+        };
+        let snapshot = |(numbers, slots): &(Numbers, SnapshotSlots)| {
+            numbers.third.store(take(numbers, slots).0, Ordering::Relaxed);
+        };
+        let both = (Numbers::after(BEFORE), SnapshotSlots::new(1));
+        let shared = run_concurrently(both, vec![write, snapshot], |(numbers, slots)| {
+            let last = numbers.sequencer.last().0;
+            let is_seen = slots.being_taken() || slots.pinned().any(|pinned| pinned.number.0 < last);
+            let is_unseen_below = if is_seen { 0 } else { last };
+            numbers.other.store(is_unseen_below, Ordering::Relaxed);
+        });
+        let (numbers, _) = &*shared;
+        let (taken, unseen_below) = (numbers.third.load(Ordering::Relaxed), numbers.other.load(Ordering::Relaxed));
+        assert!(taken >= unseen_below, "a snapshot at {taken} was not seen from {unseen_below}");
     });
 }
 

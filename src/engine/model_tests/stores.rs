@@ -8,7 +8,7 @@ use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::options::{MemoryComponent, Options};
 use crate::io::simulated::SimulatedStorage;
 use crate::util::Error;
-use crate::util::sync::Arc;
+use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A store with the operations of the tests.
@@ -211,6 +211,29 @@ fn a_snapshot_is_dropped_while_another_reads() {
         drop(second);
         store.clean_versions();
         assert_eq!((store.get("a"), store.0.stats().memory_entries), (4, 1));
+    });
+}
+
+/// A snapshot is dropped while another one is taken, at the same number or after an overwrite (rule S8).
+#[test]
+fn a_snapshot_is_dropped_while_another_is_taken() {
+    check(|| {
+        let store = Store::with(&["a"]);
+        let old = Mutex::new(vec![store.snapshot(), store.snapshot()]);
+        together(vec![
+            Box::new(|| (2..5).for_each(|count| store.put("a", count))),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let first = at(&snapshot, "a");
+                assert_eq!(at(&snapshot, "a"), first, "the snapshot changed");
+                assert_eq!(rows(&snapshot), [("a".to_owned(), first)], "the scan of the snapshot");
+            }),
+            Box::new(|| drop(old.lock().pop())),
+            Box::new(|| drop(old.lock().pop())),
+        ]);
+        store.put("a", 5);
+        store.clean_versions();
+        assert_eq!(store.0.stats().memory_entries, 1, "versions remain after the last snapshot was dropped");
     });
 }
 

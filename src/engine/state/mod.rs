@@ -8,5 +8,6 @@ pub(crate) mod latches;
 pub(crate) mod quiet;
 pub(crate) mod shared_snapshot;
 pub(crate) mod snapshot_registry;
+pub(crate) mod snapshot_slots;
 pub(crate) mod value_file_refs;
 pub(crate) mod view;

@@ -1,49 +1,50 @@
-//! The snapshot registry: the pins of all live snapshots, with an optional age limit (`docs/concurrency.md`, S1, S2 and
-//! S7; cLSM §3.2.1).
+//! The snapshot registry: the pins of all live snapshots, with an optional age limit (`docs/concurrency.md`, S1, S2, S7
+//! and S8; cLSM §3.2.1).
+//!
+//! A pin is in a slot (`snapshot_slots.rs`), which takes no lock. If all slots are in use, or if pins expire, it is in a
+//! list under a mutex.
 
+use super::snapshot_slots::{Pinned, SnapshotSlots};
 use crate::io::Clock;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
-use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, RwLock, RwLockReadGuard};
+use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard, thread_number};
 use crate::util::{Error, Result, SequenceNumber, fork};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// A snapshot needs one for its life; each is a cache line.
+const SLOTS: usize = 64;
 
 /// See the module. Any thread.
 pub(crate) struct SnapshotRegistry {
     clock: Arc<dyn Clock>,
     age_limit: Option<Duration>,
-    state: Mutex<State>,
-    /// A copy of `State::being_taken` for readers without the lock.
-    being_taken: AtomicUsize,
-    /// The result of `newest`.
-    newest: AtomicU64,
-    /// Increases whenever a pin is released.
-    released: AtomicU64,
+    slots: SnapshotSlots,
+    listed: Mutex<Listed>,
+    /// Increases whenever a pin leaves the list.
+    unlisted: AtomicU64,
 }
 
+/// The pins that are not in slots.
 #[derive(Debug, Default)]
-struct State {
-    /// The number of pins of each sequence number. Snapshots of an empty store are not counted here, because they need
-    /// no versions.
+struct Listed {
+    /// The number of pins of each sequence number.
     numbers: BTreeMap<SequenceNumber, usize>,
-    /// The number of pins of an empty store, whose number is `ZERO`.
-    empty_store_pins: usize,
-    /// The number of snapshots that are being taken.
-    being_taken: usize,
-    /// All pins by age, oldest first.
-    by_age: BTreeMap<PinAge, Arc<PinState>>,
-    /// The number of pins taken so far.
-    taken: u64,
+    /// By age, oldest first.
+    by_age: BTreeMap<PinAge, Arc<ListedPin>>,
+    /// The number of pins listed so far.
+    count: u64,
 }
 
-/// When a pin was taken, and its place in the order of all pins.
+/// When a pin was taken, and its place in the order of all listed pins.
 type PinAge = (Duration, u64);
 
-/// The part of a pin that the registry shares.
+/// The part of a listed pin that the registry shares.
 #[derive(Debug)]
-struct PinState {
+struct ListedPin {
     number: SequenceNumber,
+    age: PinAge,
     /// Set once the pin has reached the age limit. Reads through the pin hold the lock shared, so the pin does not
     /// expire during a read.
     expired: RwLock<bool>,
@@ -52,42 +53,41 @@ struct PinState {
 /// A pinned number; released on drop.
 pub(crate) struct SnapshotPin {
     registry: Arc<SnapshotRegistry>,
-    state: Arc<PinState>,
-    age: PinAge,
+    number: SequenceNumber,
+    place: Place,
     process: fork::ForkCount,
+}
+
+/// Where the registry has a pin.
+enum Place {
+    Slot(usize),
+    List(Arc<ListedPin>),
 }
 
 impl SnapshotRegistry {
     /// A registry without pins. `expire` releases pins that are older than the limit, if there is one.
     pub(crate) fn new(clock: Arc<dyn Clock>, age_limit: Option<Duration>) -> Arc<Self> {
-        Arc::new(Self {
-            clock,
-            age_limit,
-            state: Mutex::default(),
-            being_taken: AtomicUsize::new(0),
-            newest: AtomicU64::new(0),
-            released: AtomicU64::new(0),
-        })
+        let (slots, listed) = (SnapshotSlots::new(SLOTS), Mutex::default());
+        Arc::new(Self { clock, age_limit, slots, listed, unlisted: AtomicU64::new(0) })
     }
 
-    /// Takes a snapshot (rule S1).
+    /// Takes a snapshot (rule S1). O(1), without a lock or an allocation, if there is no age limit and a slot is free.
     pub(crate) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
         let now = self.clock.now();
-        self.change(|state| state.being_taken += 1);
+        self.slots.begin();
+        let slot = if self.age_limit.is_none() { self.slots.claim(thread_number()) } else { None };
         let number = sequencer.last();
         // From here on the pin itself retains its versions. The snapshot counts as being taken until `wait_through` has
         // returned.
-        self.change(|state| *state.pins_of(number) += 1);
+        let place = if let Some(at) = slot {
+            self.slots.pin(at, Pinned { number, taken: now.as_nanos() as u64 });
+            Place::Slot(at)
+        } else {
+            Place::List(self.list(number, now))
+        };
         planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
-        let pin = Arc::new(PinState { number, expired: RwLock::new(false) });
-        let mut age = (now, 0);
-        self.change(|state| {
-            state.being_taken -= 1;
-            state.taken += 1;
-            age.1 = state.taken;
-            state.by_age.insert(age, Arc::clone(&pin));
-        });
-        SnapshotPin { registry: Arc::clone(self), state: pin, age, process: fork::ForkCount::current() }
+        self.slots.finish(number);
+        SnapshotPin { registry: Arc::clone(self), number, place, process: fork::ForkCount::current() }
     }
 
     /// The clock of the store.
@@ -102,8 +102,9 @@ impl SnapshotRegistry {
 
     /// The age of the oldest live snapshot.
     pub(crate) fn oldest_age(&self) -> Option<Duration> {
-        let oldest = self.state.lock().by_age.first_key_value().map(|((taken, _), _)| *taken);
-        oldest.map(|taken| self.clock.now().saturating_sub(taken))
+        let in_slots = self.slots.pinned().map(|pinned| Duration::from_nanos(pinned.taken));
+        let listed = self.listed.lock().by_age.first_key_value().map(|((taken, _), _)| *taken);
+        in_slots.chain(listed).min().map(|taken| self.clock.now().saturating_sub(taken))
     }
 
     /// Releases the pins that are older than the limit, oldest first. Stops at a pin that is being read through.
@@ -111,84 +112,84 @@ impl SnapshotRegistry {
         let Some(limit) = self.age_limit else { return };
         let Some(end) = self.clock.now().checked_sub(limit) else { return };
         loop {
-            let oldest = self.state.lock().by_age.first_key_value().map(|(age, pin)| (*age, Arc::clone(pin)));
-            let Some((age, pin)) = oldest.filter(|((taken, _), _)| *taken < end) else { return };
+            let oldest = self.listed.lock().by_age.first_key_value().map(|(_, pin)| Arc::clone(pin));
+            let Some(pin) = oldest.filter(|pin| pin.age.0 < end) else { return };
             let Some(mut expired) = pin.expired.try_write() else { return };
             *expired = true;
             drop(expired);
-            self.release(age);
+            self.unlist(&pin);
         }
     }
 
-    /// Releases a pin, unless it has expired.
-    fn release(&self, age: PinAge) {
-        self.change(|state| {
-            if let Some(pin) = state.by_age.remove(&age) {
-                state.release(pin.number);
-            }
-        });
-        self.released.fetch_add(1, Ordering::Relaxed);
+    /// Lists a pin.
+    fn list(&self, number: SequenceNumber, now: Duration) -> Arc<ListedPin> {
+        let mut listed = self.listed.lock();
+        listed.count += 1;
+        let age = (now, listed.count);
+        let pin = Arc::new(ListedPin { number, age, expired: RwLock::new(false) });
+        *listed.numbers.entry(number).or_default() += 1;
+        listed.by_age.insert(age, Arc::clone(&pin));
+        self.slots.set_listed(listed.greatest());
+        pin
+    }
+
+    /// Removes a pin from the list, unless it has expired.
+    fn unlist(&self, pin: &ListedPin) {
+        let mut listed = self.listed.lock();
+        if listed.by_age.remove(&pin.age).is_some() {
+            listed.release(pin.number);
+            self.slots.set_listed(listed.greatest());
+        }
+        self.unlisted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a snapshot is being taken (rule S3).
     pub(crate) fn being_taken(&self) -> bool {
-        self.being_taken.load(Ordering::SeqCst) > 0
+        self.slots.being_taken()
     }
 
-    /// All pinned numbers, ascending. While a snapshot is being taken, `ZERO` is pinned, too.
+    /// All pinned numbers, ascending. While a snapshot is being taken, `ZERO` is pinned, too; otherwise `ZERO` is left
+    /// out, because snapshots of an empty store need no versions.
     pub(crate) fn numbers(&self) -> Vec<SequenceNumber> {
         planted!(Bug::SnapshotsIgnored => { return Vec::new() });
-        let state = self.state.lock();
-        let unknown = (state.being_taken > 0).then_some(SequenceNumber::ZERO);
-        unknown.into_iter().chain(state.numbers.keys().copied()).collect()
+        // First: a snapshot that is no longer being taken is in its place.
+        let unknown = self.being_taken().then_some(SequenceNumber::ZERO);
+        let known = self.slots.pinned().map(|pinned| pinned.number).filter(|number| *number > SequenceNumber::ZERO);
+        let mut numbers: Vec<_> = unknown.into_iter().chain(known).collect();
+        numbers.extend(self.listed.lock().numbers.keys().filter(|number| **number > SequenceNumber::ZERO));
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// The number of live snapshots.
     pub(crate) fn count(&self) -> usize {
-        let state = self.state.lock();
-        state.numbers.values().sum::<usize>() + state.empty_store_pins
+        self.slots.pinned().count() + self.listed.lock().by_age.len()
     }
 
-    /// The greatest pinned number: `MAX` while a snapshot is being taken, `ZERO` if there is none. Takes no lock,
-    /// because writers call it after they took their number (rule S5).
+    /// A bound of the pinned numbers: `MAX` while a snapshot is being taken, `ZERO` if there is none, otherwise the
+    /// greatest one or, beside other threads, one that was pinned until a moment ago. Takes no lock, because writers call
+    /// it after they took their number (rule S5).
     pub(crate) fn newest(&self) -> SequenceNumber {
         planted!(Bug::SnapshotsIgnored => { return SequenceNumber::ZERO });
-        SequenceNumber(self.newest.load(Ordering::Acquire))
+        self.slots.newest()
     }
 
     /// A counter that increases whenever a pin is released.
     pub(crate) fn released(&self) -> u64 {
-        self.released.load(Ordering::Relaxed)
-    }
-
-    /// Changes the state and publishes it to readers without the lock. In `take` these stores come before the
-    /// read-modify-write of the counter, so a writer that takes a greater number sees them (rule N4).
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock();
-        change(&mut state);
-        let newest = match state.numbers.last_key_value() {
-            _ if state.being_taken > 0 => SequenceNumber::MAX,
-            Some((number, _)) => *number,
-            None => SequenceNumber::ZERO,
-        };
-        self.being_taken.store(state.being_taken, Ordering::SeqCst);
-        self.newest.store(newest.0, Ordering::SeqCst);
+        self.slots.freed() + self.unlisted.load(Ordering::Relaxed)
     }
 }
 
-impl State {
-    /// The number of pins of a sequence number.
-    fn pins_of(&mut self, number: SequenceNumber) -> &mut usize {
-        if number == SequenceNumber::ZERO {
-            &mut self.empty_store_pins
-        } else {
-            self.numbers.entry(number).or_default()
-        }
+impl Listed {
+    /// The greatest pinned number, `ZERO` if there is none.
+    fn greatest(&self) -> SequenceNumber {
+        self.numbers.last_key_value().map_or(SequenceNumber::ZERO, |(number, _)| *number)
     }
 
     fn release(&mut self, number: SequenceNumber) {
-        let pins = self.pins_of(number);
-        *pins -= 1;
+        let pins = self.numbers.entry(number).or_default();
+        *pins = pins.saturating_sub(1);
         if *pins == 0 {
             self.numbers.remove(&number);
         }
@@ -198,13 +199,13 @@ impl State {
 impl SnapshotPin {
     /// The snapshot's number: it sees all writes up to this number and no later ones.
     pub(crate) fn number(&self) -> SequenceNumber {
-        self.state.number
+        self.number
     }
 
     /// Begins a read through the pin, which does not expire until the guard is dropped. An error if it has expired.
     pub(crate) fn begin_read(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
-        let Some(limit) = self.registry.age_limit else { return Ok(None) };
-        let expired = self.state.expired.read();
+        let (Some(limit), Place::List(pin)) = (self.registry.age_limit, &self.place) else { return Ok(None) };
+        let expired = pin.expired.read();
         if *expired { Err(Error::SnapshotExpired { limit }) } else { Ok(Some(expired)) }
     }
 }
@@ -213,7 +214,10 @@ impl Drop for SnapshotPin {
     fn drop(&mut self) {
         // In a forked child the mutex may be held by a thread that does not exist.
         if self.process.is_current() {
-            self.registry.release(self.age);
+            match &self.place {
+                Place::Slot(at) => self.registry.slots.free(*at),
+                Place::List(pin) => self.registry.unlist(pin),
+            }
         }
     }
 }
@@ -281,5 +285,27 @@ mod tests {
         assert_eq!((snapshots.count(), snapshots.oldest_age()), (1, Some(Duration::from_secs(2))));
         drop(old);
         assert_eq!(snapshots.count(), 1);
+    }
+
+    #[test]
+    fn more_snapshots_than_slots_are_listed() {
+        let disk = SimulatedStorage::new(1);
+        let registry = snapshots(&disk, None);
+        let sequencers: Vec<_> = (1..=SLOTS as u64 + 3).map(|last| Sequencer::new(SequenceNumber(last))).collect();
+        let mut pins: Vec<_> = sequencers.iter().map(|sequencer| registry.take(sequencer)).collect();
+        disk.advance(Duration::from_secs(1));
+        assert_eq!((pins.len(), registry.count()), (SLOTS + 3, SLOTS + 3));
+        assert_eq!(registry.numbers(), Vec::from_iter((1..=SLOTS as u64 + 3).map(SequenceNumber)));
+        assert!(pins.iter().all(|pin| pin.begin_read().is_ok()));
+        while let Some(pin) = pins.pop() {
+            assert_eq!(registry.newest(), pin.number());
+        }
+        assert_eq!((registry.newest(), registry.released()), (SequenceNumber::ZERO, SLOTS as u64 + 3));
+        // The list has the oldest one now.
+        let all: Vec<_> = (0..SLOTS).map(|_| registry.take(&sequencers[5])).collect();
+        let listed = registry.take(&sequencers[1]);
+        drop(all);
+        disk.advance(Duration::from_secs(1));
+        assert_eq!((registry.oldest_age(), registry.newest()), (Some(Duration::from_secs(1)), listed.number()));
     }
 }

@@ -1,4 +1,4 @@
-//! The modules that `util/sequencer.rs` uses.
+//! The modules that the shared files use.
 
 #[path = "../../../../src/util/types/number.rs"]
 pub mod number;

@@ -1,6 +1,6 @@
 //! Atomics and locks with alluvium's interface, implemented by loom.
 
-pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::sync::Arc;
 
 /// Like alluvium's.
