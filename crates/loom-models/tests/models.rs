@@ -121,18 +121,23 @@ fn take(numbers: &Numbers, slots: &SnapshotSlots) -> SequenceNumber {
     number
 }
 
+/// Two slots with pins of `BEFORE`, and a free one.
+fn two_pins() -> SnapshotSlots {
+    let slots = SnapshotSlots::new(3);
+    for at in 0..2 {
+        slots.begin();
+        assert_eq!(slots.claim(at), Some(at));
+        slots.pin(at, Pinned { number: BEFORE, taken: 0 });
+        slots.finish(BEFORE);
+    }
+    slots
+}
+
 /// Rules S1, S5, S8: while a write drops the version before its own if no pin is above that, two snapshots are dropped and
 /// another one with the same number is taken. `other` says whether the version is gone.
 #[test]
 fn a_snapshot_finds_its_version() {
     check(|| {
-        let slots = SnapshotSlots::new(3);
-        for at in 0..2 {
-            slots.begin();
-            assert_eq!(slots.claim(at), Some(at));
-            slots.pin(at, Pinned { number: BEFORE, taken: 0 });
-            slots.finish(BEFORE);
-        }
         let write = |(numbers, slots): &(Numbers, SnapshotSlots)| {
             numbers.sequencer.announce(&numbers.slot);
             numbers.sequencer.take(&numbers.slot);
@@ -141,12 +146,13 @@ fn a_snapshot_finds_its_version() {
             }
             numbers.sequencer.leave(&numbers.slot);
         };
-        let drop_old = |(_, slots): &(Numbers, SnapshotSlots)| {
+        let drop_both = |(_, slots): &(Numbers, SnapshotSlots)| {
             slots.free(0);
             slots.free(1);
             slots.newest();
         };
-        let shared = run_concurrently((Numbers::after(BEFORE), slots), vec![write, drop_old], |(numbers, slots)| {
+        let both = (Numbers::after(BEFORE), two_pins());
+        let shared = run_concurrently(both, vec![write, drop_both], |(numbers, slots)| {
             numbers.third.store(take(numbers, slots).0, Ordering::Relaxed);
         });
         // If its number includes the write, the snapshot has it; otherwise it needs the previous version.
@@ -154,6 +160,19 @@ fn a_snapshot_finds_its_version() {
         let (taken, gone) = (numbers.third.load(Ordering::Relaxed), numbers.other.load(Ordering::Relaxed));
         assert!(taken > BEFORE.0 || gone == 0, "a snapshot's version is gone");
         assert_eq!(slots.newest().0, taken, "the bound is not the only pin");
+    });
+}
+
+/// Rule S8: however releases and writes meet, in the end the bound is that of the pins that are left, here none.
+#[test]
+fn the_bound_falls_when_all_pins_are_released() {
+    check(|| {
+        let drop_first = |slots: &SnapshotSlots| slots.free(0);
+        let drop_second = |slots: &SnapshotSlots| slots.free(1);
+        let slots = run_concurrently(two_pins(), vec![drop_first, drop_second], |slots| {
+            slots.newest();
+        });
+        assert_eq!(slots.newest(), SequenceNumber::ZERO);
     });
 }
 

@@ -143,7 +143,7 @@ impl Background {
         Activity {
             last: self.read.sequencer.last(),
             reads: cache.hits + cache.misses,
-            released: self.read.snapshots.released(),
+            snapshot_changes: self.read.snapshots.changes(),
             tasks: self.scheduler.running.begun(),
         }
     }

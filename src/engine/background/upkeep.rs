@@ -21,8 +21,8 @@ pub(super) struct Activity {
     pub(super) last: SequenceNumber,
     /// Pages that were read.
     pub(super) reads: u64,
-    /// Snapshots that were released.
-    pub(super) released: u64,
+    /// Snapshots that were released, and what follows from it (`SnapshotRegistry::changes`).
+    pub(super) snapshot_changes: u64,
     /// Tasks that have begun.
     pub(super) tasks: u64,
 }

@@ -15,14 +15,14 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Option<LastCleanup> {
     read.shared_snapshot.expire(now);
     read.snapshots.expire();
-    let released = read.snapshots.released();
-    let is_due = released != last.released && now >= last.next && read.view.load().newest().memtable.has_retained();
-    is_due.then(|| LastCleanup { released, next: now + INTERVAL })
+    let changes = read.snapshots.changes();
+    let is_due = changes != last.changes && now >= last.next && read.view.load().newest().memtable.has_retained();
+    is_due.then(|| LastCleanup { changes, next: now + INTERVAL })
 }
 
 /// When a cleanup is due that is not due yet only because of the last one.
 pub(crate) fn is_postponed_until(read: &ReadPath, last: LastCleanup, now: Duration) -> Option<Duration> {
-    let is_needed = read.snapshots.released() != last.released && read.view.load().newest().memtable.has_retained();
+    let is_needed = read.snapshots.changes() != last.changes && read.view.load().newest().memtable.has_retained();
     (is_needed && now < last.next).then_some(last.next)
 }
 

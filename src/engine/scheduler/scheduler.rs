@@ -79,8 +79,8 @@ pub(crate) struct SchedulerState {
 /// The latest cleanup of versions in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastCleanup {
-    /// How many snapshots had been released by then.
-    pub(crate) released: u64,
+    /// `SnapshotRegistry::changes` by then.
+    pub(crate) changes: u64,
     /// The earliest time of the next one.
     pub(crate) next: Duration,
 }

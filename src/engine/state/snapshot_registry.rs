@@ -8,7 +8,7 @@ use super::snapshot_slots::{Pinned, SnapshotSlots};
 use crate::io::Clock;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
-use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard, thread_number};
+use crate::util::sync::{Arc, Mutex, RwLock, RwLockReadGuard, thread_number};
 use crate::util::{Error, Result, SequenceNumber, fork};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,8 +22,6 @@ pub(crate) struct SnapshotRegistry {
     age_limit: Option<Duration>,
     slots: SnapshotSlots,
     listed: Mutex<Listed>,
-    /// Increases whenever a pin leaves the list.
-    unlisted: AtomicU64,
 }
 
 /// The pins that are not in slots.
@@ -68,10 +66,10 @@ impl SnapshotRegistry {
     /// A registry without pins. `expire` releases pins that are older than the limit, if there is one.
     pub(crate) fn new(clock: Arc<dyn Clock>, age_limit: Option<Duration>) -> Arc<Self> {
         let (slots, listed) = (SnapshotSlots::new(SLOTS), Mutex::default());
-        Arc::new(Self { clock, age_limit, slots, listed, unlisted: AtomicU64::new(0) })
+        Arc::new(Self { clock, age_limit, slots, listed })
     }
 
-    /// Takes a snapshot (rule S1). O(1), without a lock or an allocation, if there is no age limit and a slot is free.
+    /// Takes a snapshot (rule S1). Neither locks nor allocates here if there is no age limit and a slot is free.
     pub(crate) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
         let now = self.clock.now();
         self.slots.begin();
@@ -129,7 +127,7 @@ impl SnapshotRegistry {
         let pin = Arc::new(ListedPin { number, age, expired: RwLock::new(false) });
         *listed.numbers.entry(number).or_default() += 1;
         listed.by_age.insert(age, Arc::clone(&pin));
-        self.slots.set_listed(listed.greatest());
+        self.slots.list(listed.greatest());
         pin
     }
 
@@ -138,9 +136,8 @@ impl SnapshotRegistry {
         let mut listed = self.listed.lock();
         if listed.by_age.remove(&pin.age).is_some() {
             listed.release(pin.number);
-            self.slots.set_listed(listed.greatest());
+            self.slots.unlist(listed.greatest());
         }
-        self.unlisted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a snapshot is being taken (rule S3).
@@ -152,7 +149,7 @@ impl SnapshotRegistry {
     /// out, because snapshots of an empty store need no versions.
     pub(crate) fn numbers(&self) -> Vec<SequenceNumber> {
         planted!(Bug::SnapshotsIgnored => { return Vec::new() });
-        // First: a snapshot that is no longer being taken is in its place.
+        // Read first: a snapshot that is no longer being taken is in its place by then (rule S2).
         let unknown = self.being_taken().then_some(SequenceNumber::ZERO);
         let known = self.slots.pinned().map(|pinned| pinned.number).filter(|number| *number > SequenceNumber::ZERO);
         let mut numbers: Vec<_> = unknown.into_iter().chain(known).collect();
@@ -162,22 +159,21 @@ impl SnapshotRegistry {
         numbers
     }
 
-    /// The number of live snapshots.
+    /// The number of live snapshots; about, while other threads take or drop some.
     pub(crate) fn count(&self) -> usize {
         self.slots.pinned().count() + self.listed.lock().by_age.len()
     }
 
-    /// A bound of the pinned numbers: `MAX` while a snapshot is being taken, `ZERO` if there is none, otherwise the
-    /// greatest one or, beside other threads, one that was pinned until a moment ago. Takes no lock, because writers call
-    /// it after they took their number (rule S5).
+    /// A bound of the pinned numbers (`SnapshotSlots::newest`): `MAX` while a snapshot is being taken. Takes no lock, because
+    /// writers call it after they took their number (rule S5).
     pub(crate) fn newest(&self) -> SequenceNumber {
         planted!(Bug::SnapshotsIgnored => { return SequenceNumber::ZERO });
         self.slots.newest()
     }
 
-    /// A counter that increases whenever a pin is released.
-    pub(crate) fn released(&self) -> u64 {
-        self.slots.freed() + self.unlisted.load(Ordering::Relaxed)
+    /// A counter that has increased whenever fewer versions are needed than before (`SnapshotSlots::changes`).
+    pub(crate) fn changes(&self) -> u64 {
+        self.slots.changes()
     }
 }
 
@@ -250,7 +246,7 @@ mod tests {
         assert_eq!((snapshots.numbers(), snapshots.newest()), (vec![SequenceNumber(7)], SequenceNumber(7)));
         drop(second);
         assert!(snapshots.numbers().is_empty());
-        assert_eq!((snapshots.newest(), snapshots.released()), (SequenceNumber::ZERO, 2));
+        assert_eq!((snapshots.newest(), snapshots.changes()), (SequenceNumber::ZERO, 3));
     }
 
     #[test]
@@ -300,7 +296,7 @@ mod tests {
         while let Some(pin) = pins.pop() {
             assert_eq!(registry.newest(), pin.number());
         }
-        assert_eq!((registry.newest(), registry.released()), (SequenceNumber::ZERO, SLOTS as u64 + 3));
+        assert_eq!((registry.newest(), registry.numbers()), (SequenceNumber::ZERO, Vec::new()));
         // The list has the oldest one now.
         let all: Vec<_> = (0..SLOTS).map(|_| registry.take(&sequencers[5])).collect();
         let listed = registry.take(&sequencers[1]);

@@ -5,14 +5,15 @@
 //! Any thread may free the slot.
 //!
 //! The word has the number of snapshots that are being taken, a flag, and a number. Invariants:
-//! 1. While no snapshot is being taken, the number is at least that of every pin. It may be too great, after a pin was
-//!    freed; `is_stale` then says so.
+//! 1. While no snapshot is being taken, the number is at least that of every pin. After a pin was released it may be too
+//!    great, which makes writers retain more versions than they must, until a writer has lowered it. What they retained
+//!    meanwhile is version cleanup's: each lowering counts as a change (`changes`).
 //! 2. Whoever lowers the number sets the flag while no snapshot is being taken, looks at all slots, and exchanges the word
 //!    only if it still has the flag. `begin` clears the flag, and only one thread lowers at a time. So no snapshot began
 //!    between the flag and the exchange. *Otherwise:* a snapshot begins and finishes meanwhile with a number that the word
 //!    has anyway, the exchange cannot tell, and writers no longer see the pin.
 //! 3. All changes of the word are read-modify-writes, so whoever sets the flag sees what every finished snapshot wrote
-//!    before, its slot above all.
+//!    before, its slot above all. So are all changes of `released`: whoever reads it sees all releases that it counts.
 
 use crate::util::SequenceNumber;
 use crate::util::planted::planted;
@@ -37,8 +38,6 @@ struct Slot {
     number: AtomicU64,
     /// See `Pinned::taken`.
     taken: AtomicU64,
-    /// How often the slot was freed. Only its owner changes it.
-    freed: AtomicU64,
 }
 
 /// See the module.
@@ -57,8 +56,13 @@ pub struct SnapshotSlots {
 #[derive(Debug)]
 struct Bound {
     word: AtomicU64,
-    /// The number of the word may be too great.
-    is_stale: AtomicBool,
+    /// Counts the pins that were released. Increases after the release.
+    released: AtomicU64,
+    /// The releases that the last lowering saw. If there were more, the number of the word may be too great. Only the
+    /// thread that lowers changes it, and `lowered`.
+    seen: AtomicU64,
+    /// Counts how often the number of the word fell.
+    lowered: AtomicU64,
     is_lowering: AtomicBool,
 }
 
@@ -74,9 +78,15 @@ pub struct Pinned {
 impl SnapshotSlots {
     /// This many slots, all free. Snapshots beyond are the caller's, who reports their greatest number to `set_listed`.
     pub fn new(count: usize) -> Self {
-        let free = |_| Slot { number: AtomicU64::new(FREE), taken: AtomicU64::new(0), freed: AtomicU64::new(0) };
-        let bound =
-            Bound { word: AtomicU64::new(0), is_stale: AtomicBool::new(false), is_lowering: AtomicBool::new(false) };
+        let free = |_| Slot { number: AtomicU64::new(FREE), taken: AtomicU64::new(0) };
+        let count_from_zero = || AtomicU64::new(0);
+        let bound = Bound {
+            word: count_from_zero(),
+            released: count_from_zero(),
+            seen: count_from_zero(),
+            lowered: count_from_zero(),
+            is_lowering: AtomicBool::new(false),
+        };
         let (used, listed) = (AtomicUsize::new(0), AtomicU64::new(0));
         Self { slots: (0..count).map(free).collect(), used, listed, bound }
     }
@@ -134,17 +144,21 @@ impl SnapshotSlots {
 
     /// Frees a slot with a pin.
     pub fn free(&self, at: usize) {
-        let slot = &self.slots[at];
-        slot.freed.store(slot.freed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        slot.number.store(FREE, Ordering::Release);
-        self.bound.is_stale.store(true, Ordering::Release);
+        self.slots[at].number.store(FREE, Ordering::Release);
+        self.bound.released.fetch_add(1, Ordering::Release);
     }
 
-    /// Reports the greatest number that is pinned outside of the slots, `ZERO` if none is. Calls must not overlap. A new
-    /// pin is reported between its `begin` and its `finish`.
-    pub fn set_listed(&self, greatest: SequenceNumber) {
+    /// Reports a pin outside of the slots, between its `begin` and its `finish`: `greatest` is the greatest number pinned
+    /// there. Calls of this and of `unlist` must not overlap.
+    pub fn list(&self, greatest: SequenceNumber) {
         self.listed.store(greatest.0, Ordering::Release);
-        self.bound.is_stale.store(true, Ordering::Release);
+    }
+
+    /// Reports that a pin outside of the slots was released: `greatest` is the greatest number that still is pinned
+    /// there, `ZERO` if none is.
+    pub fn unlist(&self, greatest: SequenceNumber) {
+        self.listed.store(greatest.0, Ordering::Release);
+        self.bound.released.fetch_add(1, Ordering::Release);
     }
 
     /// Whether a snapshot is being taken.
@@ -152,46 +166,50 @@ impl SnapshotSlots {
         self.bound.word.load(Ordering::SeqCst) >= TAKING
     }
 
-    /// At least the greatest number that is pinned, if no snapshot is being taken: then it is `MAX`. `ZERO` if nothing
-    /// is pinned.
+    /// `MAX` while a snapshot is being taken; otherwise at least the greatest pinned number. It is exactly that, and
+    /// `ZERO` without pins, unless another thread takes, releases or looks at the same time.
     pub fn newest(&self) -> SequenceNumber {
-        let word = self.bound.word.load(Ordering::Acquire);
-        if word == 0 || word >= TAKING || !self.bound.is_stale.load(Ordering::Relaxed) {
+        let bound = &self.bound;
+        let word = bound.word.load(Ordering::Acquire);
+        if word == 0 || word >= TAKING || bound.released.load(Ordering::Relaxed) == bound.seen.load(Ordering::Relaxed) {
             return bound_of(word);
         }
         self.lower();
-        bound_of(self.bound.word.load(Ordering::Acquire))
+        bound_of(bound.word.load(Ordering::Acquire))
     }
 
     /// Lowers the number of the word to the greatest pin, unless a snapshot begins or another thread is doing so.
     fn lower(&self) {
-        if self.bound.is_lowering.swap(true, Ordering::Acquire) {
+        let bound = &self.bound;
+        if bound.is_lowering.swap(true, Ordering::Acquire) {
             return;
         }
-        // Acquire: with the mark, whoever set it has freed its slot.
-        self.bound.is_stale.swap(false, Ordering::Acquire);
-        if !self.try_lower() {
-            self.bound.is_stale.store(true, Ordering::Relaxed);
+        let released = bound.released.load(Ordering::Acquire);
+        if let Some(is_less) = self.try_lower() {
+            bound.seen.store(released, Ordering::Relaxed);
+            let lowered = bound.lowered.load(Ordering::Relaxed) + u64::from(is_less);
+            bound.lowered.store(lowered, Ordering::Release);
         }
-        self.bound.is_lowering.store(false, Ordering::Release);
+        bound.is_lowering.store(false, Ordering::Release);
     }
 
-    fn try_lower(&self) -> bool {
+    /// Whether the number fell; `None` if a snapshot was being taken.
+    fn try_lower(&self) -> Option<bool> {
         let word = &self.bound.word;
         let before = word.load(Ordering::Relaxed);
         if before >= TAKING {
-            return false;
+            return None;
         }
         let flagged = before | LOWERING;
-        if word.compare_exchange(before, flagged, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return false;
-        }
+        word.compare_exchange(before, flagged, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         let greatest = self.pinned().map(|pinned| pinned.number.0).max().unwrap_or(0);
         let greatest = greatest.max(self.listed.load(Ordering::Acquire)) & NUMBER;
-        word.compare_exchange(flagged, greatest, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        word.compare_exchange(flagged, greatest, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        Some(greatest < before)
     }
 
-    /// The pins in slots, in no order. Contains every pin whose `finish` the caller knows of, unless it was freed.
+    /// The pins in slots, in no order. Contains every pin whose `finish` the caller knows of, unless it was freed. Beside
+    /// other threads not a state of one moment; `taken` may then be that of the slot's next pin.
     pub fn pinned(&self) -> impl Iterator<Item = Pinned> {
         self.slots[..self.used.load(Ordering::Relaxed)].iter().filter_map(|slot| {
             let number = slot.number.load(Ordering::Acquire);
@@ -200,9 +218,10 @@ impl SnapshotSlots {
         })
     }
 
-    /// How often slots were freed.
-    pub fn freed(&self) -> u64 {
-        self.slots[..self.used.load(Ordering::Relaxed)].iter().map(|slot| slot.freed.load(Ordering::Relaxed)).sum()
+    /// A counter that has increased whenever fewer versions are needed than before: after a pin was released, and after
+    /// the bound that `newest` returns fell.
+    pub fn changes(&self) -> u64 {
+        self.bound.released.load(Ordering::Acquire) + self.bound.lowered.load(Ordering::Acquire)
     }
 }
 
@@ -237,10 +256,12 @@ mod tests {
         slots.finish(SequenceNumber::ZERO);
         assert_eq!((slots.newest(), slots.being_taken()), (SequenceNumber(7), false));
         slots.free(first);
-        slots.set_listed(SequenceNumber(5));
+        slots.list(SequenceNumber(5));
         assert_eq!(slots.newest(), SequenceNumber(5));
-        slots.set_listed(SequenceNumber::ZERO);
-        assert_eq!((slots.newest(), slots.freed()), (SequenceNumber::ZERO, 2));
+        slots.unlist(SequenceNumber::ZERO);
+        assert_eq!(slots.newest(), SequenceNumber::ZERO);
+        // Three releases, and the bound fell as often.
+        assert_eq!(slots.changes(), 6);
     }
 
     #[test]
@@ -263,10 +284,11 @@ mod tests {
         let first = take(&slots, 7);
         slots.free(first);
         slots.bound.is_lowering.store(true, Ordering::Relaxed);
-        assert_eq!(slots.newest(), SequenceNumber(7));
+        assert_eq!((slots.newest(), slots.changes()), (SequenceNumber(7), 1));
         assert_eq!(slots.bound.word.load(Ordering::Relaxed), 7, "neither number nor flag changed");
         slots.bound.is_lowering.store(false, Ordering::Relaxed);
-        assert_eq!(slots.newest(), SequenceNumber::ZERO);
+        // Versions that were retained for the old bound can go: a change although no pin was released since.
+        assert_eq!((slots.newest(), slots.changes()), (SequenceNumber::ZERO, 2));
     }
 
     #[test]
