@@ -89,6 +89,7 @@ impl Iter {
     }
 
     /// Moves to the next pair. After the last pair the iterator becomes unpositioned, and further steps do nothing.
+    #[inline]
     pub fn step(&mut self) -> Result<()> {
         if self.valid() { self.front.step(&self.scope) } else { Ok(()) }
     }
@@ -99,16 +100,19 @@ impl Iter {
     }
 
     /// Whether the iterator is positioned on a pair.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.front.valid()
     }
 
     /// The key at the cursor; empty if the iterator is unpositioned.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.front.user_key() } else { &[] }
     }
 
     /// The value at the cursor; empty if the iterator is unpositioned.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.front.value() } else { &[] }
     }

@@ -40,9 +40,11 @@ use std::ops::Range;
 pub mod build;
 pub mod child;
 mod layout;
+mod uniform;
 
 pub use build::SortedPageBuilder;
 pub use child::ChildLocation;
+pub use uniform::UniformPage;
 
 /// Bits of a kind in a tag, if kinds differ.
 const KIND_BITS: u32 = 3;

@@ -6,7 +6,7 @@
 use super::entry::EntryRef;
 use super::rows::Rows;
 use super::visitor::{Visitor, entry_of};
-use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
+use crate::format::sorted_page::{SortedPage, UniformPage, tag_kind, tag_number};
 use crate::util::{Kind, SequenceNumber};
 use std::ops::{ControlFlow, Range};
 
@@ -58,6 +58,25 @@ impl<'r> RowReader<'r> {
         if self.is_row { self.rows.last_key().unwrap_or_default() } else { self.key }
     }
 
+    /// Copies entries from this one on as long as each is a new row, and the page is uniform. Returns the entry behind
+    /// them. Requires an entry before, which was taken.
+    fn copy(&mut self, page: &UniformPage<'_>, entries: Range<usize>, wanted: usize) -> usize {
+        let (mut before, value) = (page.head(entries.start - 1), page.value_len());
+        for at in entries.clone() {
+            if at + PREFETCHED < wanted {
+                page.prefetch(at + PREFETCHED);
+            }
+            let head = page.head(at);
+            // A key other than that of the entry before it, which was taken, is new.
+            if head == before || page.number(at) > self.at || self.is_full(value) {
+                return at;
+            }
+            self.rows.push_whole(|bytes| page.append(at, head, self.with_values, bytes));
+            (self.is_row, self.steps, before) = (true, 0, head);
+        }
+        entries.end
+    }
+
     #[inline]
     fn is_full(&self, value: usize) -> bool {
         self.rows.len() == self.count || self.rows.bytes() + value > ROW_BYTES_MAX
@@ -90,12 +109,20 @@ impl Visitor for RowReader<'_> {
     fn visit_page(&mut self, page: &SortedPage<'_>, entries: Range<usize>) -> usize {
         let wanted = entries.end.min(entries.start.saturating_add(self.wants()));
         (entries.start + 1..wanted.min(entries.start + PREFETCHED)).for_each(|at| page.prefetch(at));
-        for at in entries.clone() {
+        let uniform = page.uniform().filter(|page| page.kind() == Kind::Put);
+        let mut at = entries.start;
+        loop {
+            if let Some(uniform) = uniform.as_ref().filter(|_| at > entries.start) {
+                at = self.copy(uniform, at..entries.end, wanted);
+            }
+            if at >= entries.end {
+                return entries.len();
+            }
             if at + PREFETCHED < wanted {
                 page.prefetch(at + PREFETCHED);
             }
             let parts = page.parts(at);
-            // A key other than that of the entry before it, which was taken, is new.
+            // As in `copy`.
             let is_new = at > entries.start && !page.may_repeat_key(at);
             let is_row = is_new
                 && tag_kind(parts.tag) == Kind::Put
@@ -105,16 +132,16 @@ impl Visitor for RowReader<'_> {
                 let value = if self.with_values { page.value(&parts) } else { &[] };
                 self.rows.push_with(|bytes| page.append_key(at, &parts, bytes), value);
                 (self.is_row, self.steps) = (true, 0);
-                continue;
+            } else {
+                let mut key = std::mem::take(self.scratch);
+                let flow = self.visit(entry_of(page, at, &mut key));
+                *self.scratch = key;
+                if flow.is_break() {
+                    return at - entries.start;
+                }
             }
-            let mut key = std::mem::take(self.scratch);
-            let flow = self.visit(entry_of(page, at, &mut key));
-            *self.scratch = key;
-            if flow.is_break() {
-                return at - entries.start;
-            }
+            at += 1;
         }
-        entries.len()
     }
 
     fn wants(&self) -> usize {

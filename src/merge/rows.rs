@@ -40,6 +40,13 @@ impl Rows {
         self.ends.push(Ends { key, value: self.bytes.len() });
     }
 
+    /// Appends a row with a function that appends key and value, and returns the length of the key.
+    #[inline]
+    pub fn push_whole(&mut self, append: impl FnOnce(&mut Vec<u8>) -> usize) {
+        let key = self.bytes.len() + append(&mut self.bytes);
+        self.ends.push(Ends { key, value: self.bytes.len() });
+    }
+
     /// The number of rows.
     #[inline]
     pub fn len(&self) -> usize {

@@ -85,6 +85,7 @@ impl Position {
     }
 
     /// Whether the position is on a pair.
+    #[inline]
     pub(crate) fn valid(&self) -> bool {
         matches!(self.state, State::Current | State::Returned)
     }
@@ -102,6 +103,7 @@ impl Position {
     }
 
     /// The current value, if values are copied.
+    #[inline]
     pub(crate) fn value(&self) -> &[u8] {
         if self.rows.is_on_row() { self.rows.value() } else { &self.value }
     }
@@ -206,6 +208,11 @@ impl Position {
             self.state = State::Current;
             return Ok(());
         }
+        self.step_cursor(scope)
+    }
+
+    /// A step behind the last row.
+    fn step_cursor(&mut self, scope: &Scope) -> Result<()> {
         self.try_move_cursor(scope, Start::PairOrRows, ViewCursor::next)?;
         // After a step back the user may turn again.
         let of_scan = || scope.read.scan_length.ahead(self.steps);

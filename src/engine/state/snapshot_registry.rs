@@ -199,8 +199,10 @@ impl SnapshotPin {
     }
 
     /// Begins a read through the pin, which does not expire until the guard is dropped. An error if it has expired.
+    #[inline]
     pub(crate) fn begin_read(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
-        let (Some(limit), Place::List(pin)) = (self.registry.age_limit, &self.place) else { return Ok(None) };
+        let Place::List(pin) = &self.place else { return Ok(None) };
+        let Some(limit) = self.registry.age_limit else { return Ok(None) };
         let expired = pin.expired.read();
         if *expired { Err(Error::SnapshotExpired { limit }) } else { Ok(Some(expired)) }
     }

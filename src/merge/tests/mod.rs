@@ -4,6 +4,7 @@ mod folding;
 mod merge;
 mod range_tombstones;
 mod retention;
+mod row_reader;
 mod visible;
 
 use super::vec_cursor::VecEntry;
