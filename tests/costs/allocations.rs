@@ -86,5 +86,5 @@ fn warm_scans_allocate_only_bounds_and_snapshot() {
     scans();
     let allocated = allocations(scans);
     let found = places(|| numbers(1).for_each(|number| scan(number % KEYS)));
-    assert!(allocated <= 5 * 1_000, "{allocated} allocations in 1000 scans, such as {found:#?}");
+    assert!(allocated <= 3 * 1_000, "{allocated} allocations in 1000 scans, such as {found:#?}");
 }

@@ -11,7 +11,7 @@ use std::fmt;
 pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 
 /// Every name, with a description.
-pub const NAMES: [(&str, &str); 25] = [
+pub const NAMES: [(&str, &str); 26] = [
     ("fillseq", "load the keys in key order"),
     ("fillrandom", "load the keys in random order, each once"),
     (
@@ -26,6 +26,7 @@ pub const NAMES: [(&str, &str); 25] = [
     ("rest", "write nothing until the engine has finished its work for quiet times"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
     ("readwhilewriting", "readrandom, while one more thread overwrites"),
+    ("seekwhilewriting", "seekrandom, while one more thread overwrites"),
     ("writewhilescanning", "overwrite, while one more thread scans all pairs; processor time is per put and pair"),
     ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
     ("putifabsent", "put if the key is absent: half new keys, half loaded ones, drawn uniformly"),
@@ -75,6 +76,8 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
     let uniform = |mix: Mix| Job::Mix(Mix { choice: Some(Choice::Uniform), ..mix });
     let ycsb = |mix: Mix, choice| Job::Mix(Mix { choice: Some(settings.distribution.unwrap_or(choice)), ..mix });
     let nothing = Mix::default;
+    let pairs = settings.seek_nexts.saturating_add(1);
+    let seeks = Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() };
     let job = match name {
         "fillseq" => fill(Order::Sequential),
         "fillrandom" | "load" => fill(Order::Random),
@@ -85,10 +88,8 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
         "readseq" => Job::FullScan(Direction::Forward),
         "readreverse" => Job::FullScan(Direction::Backward),
         "rest" => Job::Rest,
-        "seekrandom" => {
-            let pairs = settings.seek_nexts.saturating_add(1);
-            uniform(Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() })
-        }
+        "seekrandom" => uniform(seeks),
+        "seekwhilewriting" => uniform(Mix { beside: Some(Beside::Writer), ..seeks }),
         "readwhilewriting" => uniform(Mix { read: 1, beside: Some(Beside::Writer), ..nothing() }),
         "writewhilescanning" => uniform(Mix { overwrite: 1, beside: Some(Beside::Scanner), ..nothing() }),
         "updaterandom" => uniform(Mix { modify: 1, ..nothing() }),
