@@ -335,14 +335,14 @@ impl<'a> SortedPage<'a> {
         }
         let suffix = &key[shared..];
         let head = self.head_of(suffix);
-        let first = self.partition_point(0, |stored| stored < head);
+        let first = self.partition_point(0..self.count(), |stored| stored < head);
         if first == self.count() || self.head(first) != head {
             return first;
         }
         // Usually there is one such head, so looking at the next entry is cheaper than a search.
         let one = first + 1 == self.count() || self.head(first + 1) != head;
         let (mut low, mut high) =
-            (first, if one { first + 1 } else { self.partition_point(first, |stored| stored == head) });
+            (first, if one { first + 1 } else { self.partition_point(first..self.count(), |stored| stored == head) });
         while low < high {
             let middle = low + (high - low) / 2;
             let before = match self.order_of_tied(middle, suffix, number) {
@@ -359,10 +359,29 @@ impl<'a> SortedPage<'a> {
         low
     }
 
-    /// The first entry from `low` on for whose head `holds` is false. It must be true for all entries before.
+    /// As `rank(key, SequenceNumber::MAX, false)`, for a key after that of entry `at`: the number of entries with keys
+    /// before `key`. O(log n) in the entries between, so cheap if these are few.
+    pub fn rank_after(&self, at: usize, key: &[u8]) -> usize {
+        let Some(suffix) = key.strip_prefix(self.prefix) else { return self.rank(key, SequenceNumber::MAX, false) };
+        let head = self.head_of(suffix);
+        let (mut low, mut step) = (at + 1, 1);
+        let mut high = low;
+        while high < self.count() && self.head(high) < head {
+            low = high + 1;
+            high = low + step;
+            step *= 2;
+        }
+        let first = self.partition_point(low..high.min(self.count()), |stored| stored < head);
+        let is_tied = first < self.count() && self.head(first) == head;
+        if is_tied { self.rank(key, SequenceNumber::MAX, false) } else { first }
+    }
+
+    /// The first of these entries for whose head `holds` is false; their end if there is none. It must be true for all
+    /// entries before it.
     #[inline]
-    fn partition_point(&self, mut low: usize, holds: impl Fn(u64) -> bool) -> usize {
-        let mut left = self.count() - low;
+    fn partition_point(&self, entries: Range<usize>, holds: impl Fn(u64) -> bool) -> usize {
+        let mut low = entries.start;
+        let mut left = entries.len();
         while left > 0 {
             let half = left / 2;
             let middle = low + half;

@@ -33,7 +33,7 @@ pub trait Cursor: Send {
                 return Ok(ControlFlow::Break(()));
             }
             self.next()?;
-            if !self.valid() || limit.is_reached(self.entry().key) {
+            if !self.valid() || limit.is_reached(self.key()) {
                 return Ok(ControlFlow::Continue(()));
             }
         }
@@ -49,6 +49,10 @@ pub trait Cursor: Send {
     fn valid(&self) -> bool;
     /// The current entry. Requires `valid()`.
     fn entry(&self) -> EntryRef<'_>;
+    /// The key of the current entry. Requires `valid()`. Merges compare it far more often than they need the entry.
+    fn key(&self) -> &[u8] {
+        self.entry().key
+    }
     /// The newest number `<= at` of this source's range tombstones over `key`; `ZERO` if there is none. Called for the
     /// key that this cursor or a newer source is on. In the latter case a source may return `ZERO`, because its range
     /// tombstones cannot cover what is newer.
@@ -100,6 +104,9 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn entry(&self) -> EntryRef<'_> {
         (**self).entry()
+    }
+    fn key(&self) -> &[u8] {
+        (**self).key()
     }
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)

@@ -144,8 +144,8 @@ impl<C: Cursor> MergeCursor<C> {
         let cursor = &self.sources[source];
         self.heads[source] = match (cursor.valid(), self.direction) {
             (false, _) => EXHAUSTED,
-            (true, Direction::Forward) => key::wide_head(cursor.entry().key),
-            (true, Direction::Backward) => !key::wide_head(cursor.entry().key),
+            (true, Direction::Forward) => key::wide_head(cursor.key()),
+            (true, Direction::Backward) => !key::wide_head(cursor.key()),
         };
     }
 
@@ -270,7 +270,7 @@ impl<C: Cursor> MergeCursor<C> {
         while node > 0 {
             let other = self.losers[node];
             let is_better = |best: usize| match self.heads[other].cmp(&self.heads[best]) {
-                Ordering::Equal => self.sources[other].entry().key < self.sources[best].entry().key,
+                Ordering::Equal => self.sources[other].key() < self.sources[best].key(),
                 order => order == Ordering::Less,
             };
             if other != NOWHERE && self.sources[other].valid() && best.is_none_or(is_better) {
@@ -331,7 +331,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                 let mut limit = limit;
                 if let Some(next) = self.runner_up(winner) {
                     self.turning_key.clear();
-                    self.turning_key.extend_from_slice(self.sources[next].entry().key);
+                    self.turning_key.extend_from_slice(self.sources[next].key());
                     limit = limit.min(Limit::at(&self.turning_key));
                 }
                 let flow = self.sources[winner].pass(limit, visitor)?;
@@ -342,7 +342,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                     return Ok(flow);
                 }
             }
-            if !self.valid() || limit.is_reached(self.entry().key) {
+            if !self.valid() || limit.is_reached(self.key()) {
                 return Ok(ControlFlow::Continue(()));
             }
         }
@@ -366,6 +366,11 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
         self.sources[self.winner].entry()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.sources[self.winner].key()
     }
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {

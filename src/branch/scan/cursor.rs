@@ -314,7 +314,7 @@ impl BranchCursor {
     fn pass_in_leaf(&mut self, limit: Limit<'_>, visitor: &mut dyn Visitor) -> Option<ControlFlow<()>> {
         let page = SortedPage::new(self.leaf.payload())?;
         let (start, count) = (self.at, self.count);
-        let end = limit.key().map_or(count, |key| page.rank(key, SequenceNumber::MAX, false).clamp(start + 1, count));
+        let end = limit.key().map_or(count, |key| page.rank_after(start, key).clamp(start + 1, count));
         if end == count && visitor.wants() > count - start {
             self.prefetch_next_leaf();
         }
@@ -596,6 +596,12 @@ impl Cursor for BranchCursor {
             kind: tag_kind(self.tag),
             value: self.leaf.payload().get(self.value.clone()).unwrap_or_default(),
         }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.key
     }
 
     fn pin_value(&self) -> Option<PinnedValue> {

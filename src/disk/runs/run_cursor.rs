@@ -249,7 +249,7 @@ impl Cursor for RunCursor {
                 return Ok(flow);
             }
             self.skip_forward()?;
-            if !self.valid() || limit.is_reached(self.entry().key) {
+            if !self.valid() || limit.is_reached(self.key()) {
                 return Ok(ControlFlow::Continue(()));
             }
         }
@@ -267,6 +267,11 @@ impl Cursor for RunCursor {
             // The trait's contract: `entry` requires `valid()`.
             None => unreachable!("an invalid cursor has no entry"),
         }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.opened().map_or(&[], Cursor::key)
     }
 
     fn pin_value(&self) -> Option<PinnedValue> {

@@ -82,6 +82,10 @@ proptest! {
             let inclusive = all.partition_point(|entry| before(entry).is_le());
             prop_assert_eq!(page.rank(key, SequenceNumber(*number), false), strict);
             prop_assert_eq!(page.rank(key, SequenceNumber(*number), true), inclusive);
+            let smaller = all.partition_point(|entry| entry.0 < *key);
+            for at in 0..smaller {
+                prop_assert_eq!(page.rank_after(at, key), smaller, "from {}", at);
+            }
             let found = page.find(key, SequenceNumber(*number)).map(|parts| tag_number(parts.tag).0);
             prop_assert_eq!(found, all.get(strict).filter(|entry| entry.0 == *key).map(|entry| entry.1));
         }
