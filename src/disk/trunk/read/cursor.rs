@@ -27,6 +27,8 @@ pub struct TreeCursor {
     in_scan: bool,
     /// Entries stepped over since the last search.
     steps: u64,
+    /// Those of them before the current leaf.
+    steps_before: u64,
     /// Tombstones stepped over in the current leaf.
     tombstones: u64,
 }
@@ -111,11 +113,11 @@ impl Path {
 
     #[inline]
     fn is_past_end(&self) -> bool {
-        !self.cursor.valid() || (self.spills_past && self.upper().is_some_and(|upper| self.cursor.entry().key >= upper))
+        !self.cursor.valid() || (self.spills_past && self.upper().is_some_and(|upper| self.cursor.key() >= upper))
     }
 
     fn is_before_start(&self) -> bool {
-        !self.cursor.valid() || (self.spills_before && self.cursor.entry().key < self.lower())
+        !self.cursor.valid() || (self.spills_before && self.cursor.key() < self.lower())
     }
 }
 
@@ -128,7 +130,7 @@ impl Tree {
 
 impl TreeCursor {
     fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, path: Path::new(), valid: false, in_scan: false, steps: 0, tombstones: 0 }
+        Self { tree, path: Path::new(), valid: false, in_scan: false, steps: 0, steps_before: 0, tombstones: 0 }
     }
 
     /// A scan begins. Returns the number of entries that it is likely to pass.
@@ -142,16 +144,17 @@ impl TreeCursor {
         if std::mem::take(&mut self.in_scan) {
             self.tree.scan_length().ended(self.steps);
         }
-        self.steps = 0;
         self.leave_leaf();
+        (self.steps, self.steps_before) = (0, 0);
     }
 
-    /// Charges the leaf for the tombstones in it.
+    /// Charges the leaf for the rows and the tombstones of the scan in it.
     fn leave_leaf(&mut self) {
         if let Some(leaf) = &self.path.leaf {
+            leaf.scans.charge_rows(self.path.cursor.sources().len(), self.steps.saturating_sub(self.steps_before));
             leaf.scans.charge_tombstones(self.tombstones);
         }
-        self.tombstones = 0;
+        (self.tombstones, self.steps_before) = (0, self.steps);
     }
 
     /// Counts the entry that the cursor steps over.
@@ -302,7 +305,7 @@ impl Cursor for TreeCursor {
             self.tombstones += counting.tombstones;
             let flow = flow?;
             self.settle_forward()?;
-            if flow.is_break() || !self.valid || limit.is_reached(self.entry().key) {
+            if flow.is_break() || !self.valid || limit.is_reached(self.key()) {
                 return Ok(flow);
             }
         }
@@ -322,6 +325,11 @@ impl Cursor for TreeCursor {
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
         self.path.cursor.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.path.cursor.key()
     }
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {

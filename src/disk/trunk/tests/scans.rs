@@ -120,6 +120,47 @@ fn merges_for_scans_cost_no_more_than_the_scans() {
     rig.check_reads(&mut Random(9), 100);
 }
 
+/// Rows that take turns between runs cost scans more than a search does, and each leaf is charged for its own.
+#[test]
+fn rows_of_several_runs_are_charged_to_their_leaf() {
+    let mut rig = rig();
+    let leaves = |rig: &Rig| {
+        let mut leaves = Vec::new();
+        rig.tree.visit(&mut |node| leaves.extend(node.is_leaf().then(|| (node.scans.units(), node.active.entries))));
+        leaves
+    };
+    let scan = |rig: &Rig| {
+        let mut cursor = rig.tree.cursor();
+        cursor.seek(&[], SequenceNumber::MAX).unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+    };
+    scan(&rig);
+    let charged = leaves(&rig);
+    assert!(charged.len() > 1, "{}", rig.tree.describe());
+    for (units, entries) in charged {
+        // By `tree/scan_cost.rs` 12 rows of many runs are a unit; one of two runs is half of that. The search and what
+        // is above the leaf come on top.
+        assert!(units >= entries / 24 && units < entries / 6 + 100, "{units} units for {entries} entries");
+    }
+    let mut scans = 0;
+    while work_for_scans(&mut rig).is_empty() {
+        scan(&rig);
+        scans += 1;
+        assert!(scans < 1000, "scans never pay for a merge: {:?}", leaves(&rig));
+    }
+    // Scans alone pay for one run a leaf, and then no longer.
+    for _ in 0..1000 {
+        scan(&rig);
+        work_for_scans(&mut rig);
+    }
+    let before = leaves(&rig);
+    scan(&rig);
+    assert_eq!(leaves(&rig), before, "{}", rig.tree.describe());
+    rig.check_reads(&mut Random(7), 100);
+}
+
 /// A root that is a leaf of six runs, for which scans have paid about as much as a merge of `part` of it costs.
 fn paid_leaf(part: f64) -> Rig {
     let mut rig = Rig::new(TrunkOptions { leaf_bytes_min: 4 << 20, ..small_options(1 << 20) });
