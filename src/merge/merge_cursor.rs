@@ -46,6 +46,8 @@ pub struct MergeCursor<C> {
     direction: Direction,
     /// The older of two sources that the last matches found on equal entries.
     tied: Option<usize>,
+    /// How often another source than before won a step.
+    turns: u64,
     /// Buffer for a key: while the direction changes, and the limit of the winner in `pass`.
     turning_key: Vec<u8>,
 }
@@ -71,8 +73,14 @@ impl<C: Cursor> MergeCursor<C> {
             winner: NOWHERE,
             direction: Direction::Forward,
             tied: None,
+            turns: 0,
             turning_key: Vec::new(),
         }
+    }
+
+    /// How often, since the last call, a step led from one source to another. Within one source steps cost less.
+    pub fn take_turns(&mut self) -> u64 {
+        std::mem::take(&mut self.turns)
     }
 
     /// The sources, newest first.
@@ -128,7 +136,15 @@ impl<C: Cursor> MergeCursor<C> {
         }
         self.refresh_head(source);
         let winner = self.replay(source);
-        self.settle(winner)
+        self.settle_after(source, winner)
+    }
+
+    /// As `settle`, after a step of the source `before`.
+    #[inline]
+    fn settle_after(&mut self, before: usize, winner: usize) -> Result<()> {
+        self.settle(winner)?;
+        self.turns += u64::from(self.winner != before && self.winner != NOWHERE);
+        Ok(())
     }
 
     #[inline]
@@ -336,8 +352,8 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                 }
                 let flow = self.sources[winner].pass(limit, visitor)?;
                 self.refresh_head(winner);
-                let winner = if self.sources.len() == 1 { winner } else { self.replay(winner) };
-                self.settle(winner)?;
+                let next = if self.sources.len() == 1 { winner } else { self.replay(winner) };
+                self.settle_after(winner, next)?;
                 if flow.is_break() {
                     return Ok(flow);
                 }

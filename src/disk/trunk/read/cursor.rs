@@ -27,8 +27,6 @@ pub struct TreeCursor {
     in_scan: bool,
     /// Entries stepped over since the last search.
     steps: u64,
-    /// Those of them before the current leaf.
-    steps_before: u64,
     /// Tombstones stepped over in the current leaf.
     tombstones: u64,
 }
@@ -130,7 +128,7 @@ impl Tree {
 
 impl TreeCursor {
     fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, path: Path::new(), valid: false, in_scan: false, steps: 0, steps_before: 0, tombstones: 0 }
+        Self { tree, path: Path::new(), valid: false, in_scan: false, steps: 0, tombstones: 0 }
     }
 
     /// A scan begins. Returns the number of entries that it is likely to pass.
@@ -145,16 +143,17 @@ impl TreeCursor {
             self.tree.scan_length().ended(self.steps);
         }
         self.leave_leaf();
-        (self.steps, self.steps_before) = (0, 0);
+        self.steps = 0;
     }
 
-    /// Charges the leaf for the rows and the tombstones of the scan in it.
+    /// Charges the leaf for the turns between runs and the tombstones of the scan in it.
     fn leave_leaf(&mut self) {
+        let turns = self.path.cursor.take_turns();
         if let Some(leaf) = &self.path.leaf {
-            leaf.scans.charge_rows(self.path.cursor.sources().len(), self.steps.saturating_sub(self.steps_before));
+            leaf.scans.charge_turns(turns);
             leaf.scans.charge_tombstones(self.tombstones);
         }
-        (self.tombstones, self.steps_before) = (0, self.steps);
+        self.tombstones = 0;
     }
 
     /// Counts the entry that the cursor steps over.

@@ -15,8 +15,9 @@ use crate::util::sync::{AtomicU64, Ordering};
 const BYTES_PER_UNIT: u64 = 250;
 /// Units of a disk read for which a search waits.
 const UNITS_PER_READ: u64 = 32;
-/// Rows of a scan that cost one unit more in many runs than in one: 84 ns each (`docs/performance.md`, Short scans).
-const ROWS_PER_UNIT: u64 = 12;
+/// Steps of a scan from one run to another that cost one unit more than steps within a run do (`docs/performance.md`,
+/// Short scans).
+const TURNS_PER_UNIT: u64 = 10;
 
 /// Tombstones, each with what it hides, that a scan steps over in one unit.
 const TOMBSTONES_PER_UNIT: u64 = 2;
@@ -46,10 +47,9 @@ impl ScanCost {
         }
     }
 
-    /// Charges a scan that passed so many rows of `runs` runs with what it would have saved in one run.
-    pub fn charge_rows(&self, runs: usize, rows: u64) {
-        let (runs, more) = (runs as u64, runs.saturating_sub(1) as u64);
-        let units = rows.saturating_mul(more) / (ROWS_PER_UNIT * runs.max(1));
+    /// Charges a scan that stepped so often from one run to another.
+    pub fn charge_turns(&self, turns: u64) {
+        let units = turns / TURNS_PER_UNIT;
         if units > 0 {
             self.0.store(self.units() + units, Ordering::Relaxed);
         }
@@ -85,13 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_run_is_free_and_more_runs_rows_reads_and_tombstones_are_charged() {
+    fn one_run_is_free_and_more_runs_turns_reads_and_tombstones_are_charged() {
         let cost = ScanCost::default();
         cost.charge(1, 2);
         cost.charge(0, 0);
-        cost.charge_rows(1, 5000);
-        cost.charge_rows(0, 5000);
-        cost.charge_rows(4, 15);
+        cost.charge_turns(9);
         assert_eq!(cost.units(), 0);
         cost.charge(5, 0);
         assert_eq!(cost.units(), 4);
@@ -101,7 +99,7 @@ mod tests {
         cost.charge_tombstones(1);
         cost.charge_tombstones(2000);
         assert_eq!(cost.units(), 199 + 1000);
-        cost.charge_rows(4, 160);
+        cost.charge_turns(109);
         assert_eq!(cost.units(), 1199 + 10);
         assert_eq!(ScanCost::after_merge(1199, 1100 * BYTES_PER_UNIT), 99);
         assert_eq!(ScanCost::after_merge(1199, 1200 * BYTES_PER_UNIT), 0);
