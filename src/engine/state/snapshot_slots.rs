@@ -8,12 +8,13 @@
 //! 1. While no snapshot is being taken, the number is at least that of every pin. After a pin was released it may be too
 //!    great, which makes writers retain more versions than they must, until a writer has lowered it. What they retained
 //!    meanwhile is version cleanup's: each lowering counts as a change (`changes`).
-//! 2. Whoever lowers the number sets the flag while no snapshot is being taken, looks at all slots, and exchanges the word
-//!    only if it still has the flag. `begin` clears the flag, and only one thread lowers at a time. So no snapshot began
+//! 2. To lower the number, a thread sets the flag while no snapshot is being taken, looks at all slots, and exchanges the
+//!    word only if it still has the flag. `begin` clears the flag, and only one thread lowers at a time. So no snapshot began
 //!    between the flag and the exchange. *Otherwise:* a snapshot begins and finishes meanwhile with a number that the word
 //!    has anyway, the exchange cannot tell, and writers no longer see the pin.
-//! 3. All changes of the word are read-modify-writes, so whoever sets the flag sees what every finished snapshot wrote
-//!    before, its slot above all. So are all changes of `released`: whoever reads it sees all releases that it counts.
+//! 3. All changes of the word are read-modify-writes, so the thread that sets the flag sees everything that finished
+//!    snapshots wrote before, including their slots. All changes of `released` are read-modify-writes, too, so a thread
+//!    that reads it sees all releases that it counts.
 
 use crate::util::SequenceNumber;
 use crate::util::planted::planted;

@@ -133,12 +133,19 @@ fn read_all(payload: &[u8]) {
     for at in 0..page.count() {
         let parts = page.parts(at);
         page.complete_key(at, &parts, &mut key);
-        page.value(&parts);
         page.packed(at);
         assert!(tag_number(parts.tag) <= SequenceNumber::MAX && Kind::from_byte(parts.tag as u8).is_some());
         page.repeats_key(at);
         page.rank(&key, tag_number(parts.tag), true);
+        page.rank_after(at, &key);
         page.find(&key, tag_number(parts.tag));
+        if let Some(uniform) = page.uniform() {
+            let mut row = Vec::new();
+            let key_len = uniform.append(at, uniform.head(at), true, &mut row);
+            assert_eq!((&row[..key_len], &row[key_len..]), (&key[..], page.value(&parts)));
+            assert_eq!((uniform.number(at), uniform.kind()), (tag_number(parts.tag), tag_kind(parts.tag)));
+            assert_eq!(uniform.value_len(), parts.value.len());
+        }
     }
 }
 

@@ -26,7 +26,8 @@ fn page(entries: &[Entry]) -> Vec<u8> {
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let key = proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..14);
     let value = proptest::collection::vec(any::<u8>(), 0..200);
-    let list = proptest::collection::vec((key, 1u64..20, proptest::bool::weighted(0.8), value), 1..60);
+    let number = prop_oneof![1u64..20, 1u64..1 << 40];
+    let list = proptest::collection::vec((key, number, proptest::bool::weighted(0.8), value), 1..60);
     let uniform = proptest::option::weighted(0.7, (1usize..14, 0usize..200));
     let prefix = prop_oneof![Just(0usize), 1usize..8, Just(8), 9usize..30];
     (list, uniform, prefix).prop_map(|(mut all, uniform, prefix)| {
@@ -47,8 +48,12 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 /// The pairs of the rows, how many entries were taken, and the key that was passed last.
 type Read = (Vec<(Vec<u8>, Vec<u8>)>, usize, Vec<u8>);
 
-fn read(count: usize, at: u64, with_values: bool, take: impl FnOnce(&mut RowReader<'_>) -> usize) -> Read {
-    let (mut rows, mut key, mut scratch) = (Rows::default(), b"before".to_vec(), Vec::new());
+fn read(
+    (count, at, with_values): (usize, u64, bool),
+    before: &[u8],
+    take: impl FnOnce(&mut RowReader<'_>) -> usize,
+) -> Read {
+    let (mut rows, mut key, mut scratch) = (Rows::default(), before.to_vec(), Vec::new());
     let mut reader = RowReader::new((&mut rows, count), SequenceNumber(at), with_values, &mut key, &mut scratch);
     let taken = take(&mut reader);
     reader.end();
@@ -63,15 +68,17 @@ proptest! {
     #[test]
     fn a_page_gives_the_rows_of_its_entries(
         entries in entries(),
-        (count, at, with_values) in (1usize..70, 0u64..22, any::<bool>()),
-        from in any::<proptest::sample::Index>(),
+        how in (1usize..70, prop_oneof![0u64..22, 0u64..1 << 40, Just(1 << 50)], any::<bool>()),
+        (from, before) in (any::<proptest::sample::Index>(), any::<bool>()),
     ) {
         let payload = page(&entries);
         let page = SortedPage::new(&payload).unwrap();
         let range = from.index(entries.len())..entries.len();
-        let whole = read(count, at, with_values, |reader| reader.visit_page(&page, range.clone()));
+        // The last key before the rows may be that of the first entry.
+        let before = if before { &entries[range.start].0[..] } else { b"before" };
+        let whole = read(how, before, |reader| reader.visit_page(&page, range.clone()));
         let mut key = Vec::new();
-        let one_by_one = read(count, at, with_values, |reader| {
+        let one_by_one = read(how, before, |reader| {
             let is_taken = |at: &usize| reader.visit(entry_of(&page, *at, &mut key)).is_continue();
             range.clone().take_while(is_taken).count()
         });

@@ -257,6 +257,9 @@ fn boxed_cursors_pass_everything_on() {
         fn entry(&self) -> EntryRef<'_> {
             self.note("entry", EntryRef { key: b"", number: SequenceNumber::ZERO, kind: Kind::Put, value: b"" })
         }
+        fn key(&self) -> &[u8] {
+            self.note("key", b"")
+        }
         fn covering(&self, _: &[u8], at: SequenceNumber) -> SequenceNumber {
             self.note("covering", at)
         }
@@ -277,7 +280,8 @@ fn boxed_cursors_pass_everything_on() {
         cursor.rest();
         cursor.renew(number);
         cursor.note_untaken(1);
-        assert!(!cursor.valid() && cursor.entry().key.is_empty() && cursor.pin_value().is_none());
+        assert!(!cursor.valid() && cursor.entry().key.is_empty() && cursor.key().is_empty());
+        assert!(cursor.pin_value().is_none());
         assert_eq!(cursor.covering(b"", number), number);
     }
     let (mut plain, inner) = (Seen::default(), Seen::default());
