@@ -25,7 +25,7 @@ mod tests;
 pub use aligned::{AlignedBuffer, FRAME_BYTES_MAX};
 pub use buffer_file::BufferFile;
 pub use clock::{Clock, SystemClock};
-pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory};
+pub use posix::{MemoryStorage, PosixStorage, TemporaryDirectory, lower_priority};
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 
 /// Bytes that are copied at once if a file cannot be linked.

@@ -19,6 +19,7 @@ mod lock;
 mod map;
 mod memory;
 mod page_cache;
+mod priority;
 mod read_threads;
 mod ring;
 mod ring_pool;
@@ -38,6 +39,8 @@ pub use memory::MemoryStorage;
 use page_cache::cached_file::{CachedFile, CachedFiles};
 use page_cache::memory_room::MemoryRoom;
 use page_cache::resident_reads::ResidentReads;
+use priority::is_low;
+pub use priority::lower_priority;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
 use std::fs::{self, File};
@@ -58,7 +61,8 @@ pub struct PosixStorage {
     log_is_written: bool,
     /// `None` once it is known that there is none.
     rings: OnceLock<Option<Arc<RingPool>>>,
-    threads: ReadThreads,
+    /// For threads of usual and of low priority, because threads inherit it from the one that starts them.
+    read_threads: [ReadThreads; 2],
     cached_files: Arc<CachedFiles>,
 }
 
@@ -71,7 +75,7 @@ impl PosixStorage {
             reads_through_page_cache: false,
             log_is_written: false,
             rings: OnceLock::new(),
-            threads: ReadThreads::default(),
+            read_threads: Default::default(),
             cached_files: CachedFiles::new(MemoryRoom::of_this_process()),
         }
     }
@@ -207,7 +211,7 @@ impl Storage for PosixStorage {
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
         ResidentReads::start(requests, |missing| match self.rings() {
             Some(rings) => Box::new(rings.start(missing)),
-            None => Box::new(self.threads.start(missing)),
+            None => Box::new(self.read_threads[usize::from(is_low())].start(missing)),
         })
     }
 

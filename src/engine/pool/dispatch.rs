@@ -164,7 +164,17 @@ impl Dispatch {
                 None => self.queue(member, lane.into()),
             }
         }
-        LANES.into_iter().find_map(|lane| self.next_in(lane, now))
+        self.next_of(&LANES, now)
+    }
+
+    /// Begins the most urgent run of these lanes that may run, without a look at the timers.
+    pub(super) fn next_of(&mut self, lanes: &[Lane], now: Duration) -> Option<Started> {
+        lanes.iter().find_map(|lane| self.next_in(*lane, now))
+    }
+
+    /// Whether a run of one of these lanes is queued.
+    pub(super) fn is_queued(&self, lanes: &[Lane]) -> bool {
+        lanes.iter().any(|lane| !self.queues[*lane as usize].is_empty())
     }
 
     fn next_in(&mut self, lane: Lane, now: Duration) -> Option<Started> {

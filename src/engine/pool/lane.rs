@@ -17,6 +17,9 @@ pub(crate) enum Lane {
 
 /// All of them, most urgent first.
 pub(super) const LANES: [Lane; 4] = [Lane::MakeReady, Lane::Finish, Lane::Work, Lane::Memory];
+pub(super) const LOG_LANES: [Lane; 2] = [Lane::MakeReady, Lane::Finish];
+/// The lanes that run the scheduler's tasks.
+pub(super) const TASK_LANES: [Lane; 2] = [Lane::Work, Lane::Memory];
 
 /// A set of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,16 @@
 //! `PoolClient` with four lanes of work (`lane.rs`).
 //!
 //! Stores that name no thread count share the pool of the process (`process_pool.rs`); others have one of their own.
-//! Threads are started when there is something to run and no thread is free, and end after a second without need. One
-//! idle thread, the *leader*, waits for wake-ups and for the next timer; the others wait to follow it. A leader that
-//! finds something to run makes another thread the leader first. So a process whose stores are all idle has one thread.
+//! Threads are started when there is something to run and no thread is free, and end after a second or two without need.
+//! *Task threads* have a low priority, and run the tasks of the lanes `Work` and `Memory`; the others run the lanes of the
+//! log. One idle thread of those, the *leader*, waits for wake-ups and for the next timer; the others wait to follow it. A
+//! leader that finds a run of the log makes another thread the leader first; a task it hands over. So a process whose
+//! stores are all idle has one thread.
 //!
 //! - `lane`: the lanes, and what a store tells the pool.
 //! - `bell`: how any thread wakes the pool for a store. `signal`: how it wakes the leader.
 //! - `dispatch`: who may run now: queues, limits, timers. Pure.
-//! - `worker_pool`: the pool, and a store's membership. `threads`: leading, following, running.
+//! - `worker_pool`: the pool, and a store's membership. `threads`: leading, following, running. `idlers`: who ends.
 //! - `process_pool`: the pool of the process. `waiting`: a run that only waits gives its place to others.
 //!
 //! Invariants:
@@ -23,7 +25,7 @@
 //!    permission (a rate limit, a pause), does not count against the limits. The number of runs is bounded by
 //!    `dispatch::runs_max`; the log's lanes have places that the others cannot take.
 //! 5. A wake-up is not lost: what was changed before `Bell::wake` is seen by a run that begins after it.
-//! 6. If nobody leads, every thread of the pool is in a run or about to look for one, and looks again afterwards.
+//! 6. If nobody leads, every thread of the log is in a run or about to look for one, and looks again afterwards.
 //! 7. When a membership ends, no run of its store is in progress, and none begins. Runs of other stores are not waited
 //!    for.
 //! 8. A panic ends its run only. (The store turns it into an error of its own before that.)
@@ -33,6 +35,7 @@
 
 mod bell;
 mod dispatch;
+mod idlers;
 mod lane;
 mod process_pool;
 mod signal;

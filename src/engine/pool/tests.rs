@@ -314,6 +314,42 @@ fn a_membership_ends_after_the_runs_of_its_store() {
     assert_eq!(Arc::strong_count(&client), 1, "the pool still has the store");
 }
 
+/// The niceness of the calling thread.
+fn niceness() -> i32 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    // The 19th word; the second one, in parentheses, may have blanks.
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse().unwrap()
+}
+
+/// On a machine with more runnable threads than processors, a seek waited for merges as long as it ran itself. And a
+/// run of the log at the priority of a merge would let writers wait for merges.
+#[test]
+fn tasks_and_only_tasks_run_at_a_low_priority() {
+    let pool = WorkerPool::new(2);
+    let of_program = niceness();
+    if of_program == 19 {
+        return println!("skipped: no priority is lower than that of this process");
+    }
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&wrong);
+    let client = Client::new(move |lane| {
+        let is_low = niceness() > of_program;
+        if is_low != matches!(lane, Lane::Work | Lane::Memory) {
+            noted.lock().push(lane);
+        }
+        Next::WhenWoken
+    });
+    let bell = Arc::new(Bell::default());
+    let _membership = pool.enter(client.clone(), &bell, 2).unwrap();
+    for round in 1..=50 {
+        for lane in [Lane::Work, Lane::Finish, Lane::MakeReady] {
+            bell.wake(lane);
+            wait_for("the lane", || client.runs(lane) >= round);
+        }
+    }
+    assert_eq!(*wrong.lock(), []);
+}
+
 #[test]
 fn threads_end_when_they_are_not_needed() {
     let pool = WorkerPool::new(4);
@@ -331,14 +367,14 @@ fn threads_end_when_they_are_not_needed() {
     }
     wait_for("all but the leader end", || pool.threads() == 1);
     // A wake-up every now and then does not keep more than it needs.
-    for _ in 0..2 {
+    for lane in [Lane::Finish, Lane::Work] {
         bell.wake(Lanes::ALL);
         wait_for("a second thread", || pool.threads() > 1);
         let mut wakes = 0;
         wait_for("all but two end", || {
             wakes += 1;
             if wakes % 20 == 0 {
-                bell.wake(Lane::Finish);
+                bell.wake(lane);
             }
             pool.threads() <= 2
         });

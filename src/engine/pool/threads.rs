@@ -1,27 +1,44 @@
 //! The threads of a pool: leading, following, and running what is due.
 //!
+//! Two kinds of threads, because a thread cannot raise its priority again: those that do tasks (the lanes `Work` and
+//! `Memory`), at a low priority, so that threads of the program get the processors of a busy machine first; and the
+//! others, one of which leads, for the lanes of the log, which writers may wait for.
+//!
 //! Invariants:
 //! 1. At most one thread leads: it waits for the signal while `is_led` is set. Only it, or a thread that finds no
 //!    leader, takes wake-ups from the bells.
-//! 2. A thread that begins a run while nobody leads first wakes an idle thread or starts one, which becomes the leader.
-//!    If the system refuses a thread, the next thread that ends its run leads; until then wake-ups wait.
-//! 3. A thread that ends a run looks for the next one itself, then leads if nobody does, then follows.
-//! 4. Threads that were idle all the time for `IDLE` end. The leader ends only if the pool has no members.
+//! 2. A thread of the log that begins a run while nobody leads first wakes an idle thread or starts one, which becomes
+//!    the leader. If the system refuses a thread, the next one of the log that ends its run leads; until then wake-ups
+//!    wait.
+//! 3. A thread of the log that ends a run looks for the next one itself, then leads if nobody does, then follows.
+//! 4. A thread of the log hands a task over: `handed` has at most as many as there are task threads that idle or begin.
+//!    A task thread idles only while `handed` is empty. So no task waits for the end of another one. If the system
+//!    refuses a thread, the task waits for the first task thread that ends its task; without any, the thread that found
+//!    the task runs it.
+//! 5. A task thread that ends a task takes the next one itself. It never takes a run of the log; before it idles, it
+//!    raises the signal if one is queued, because the end of its task may have made room for it.
+//! 6. Threads that were idle all the time for `IDLE` end (`idlers.rs`). The leader ends only if the pool has no members.
 
 use super::bell::GROUP;
 use super::dispatch::Started;
-use super::lane::Next;
+use super::idlers::IDLE;
+use super::lane::{LOG_LANES, Next, TASK_LANES};
 use super::waiting;
 use super::worker_pool::{Shared, State};
-use crate::io::{Clock, SystemClock};
+use crate::io::{Clock, SystemClock, lower_priority};
 use crate::util::sync::{Arc, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// How long threads that are not needed stay.
-const IDLE: Duration = Duration::from_secs(1);
 /// How long the leader waits if no timer is set: that only bounds what a missing wake-up would cost.
 const LEAD_MAX: Duration = Duration::from_secs(60);
+
+/// What a thread is for. See the module.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Log,
+    Tasks,
+}
 
 /// What a thread does after it has looked.
 enum Step {
@@ -30,23 +47,47 @@ enum Step {
 }
 
 impl Shared {
-    /// Wakes an idle thread, or starts one, that becomes the leader.
+    /// Wakes an idle thread of the log, or starts one, that becomes the leader.
     pub(super) fn find_leader(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
-        if state.idle > 0 {
+        if state.followers.count() > 0 {
             self.follow.notify_one();
             return Ok(());
         }
+        self.start(state, Kind::Log)
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State, kind: Kind) -> std::io::Result<()> {
         let shared = Arc::clone(self);
-        let started = std::thread::Builder::new().name("alluvium-pool".into()).spawn(move || shared.serve());
+        let name = match kind {
+            Kind::Log => "alluvium-pool",
+            Kind::Tasks => "alluvium-tasks",
+        };
+        let started = std::thread::Builder::new().name(name.into()).spawn(move || shared.serve(kind));
         // The new thread waits for the lock that the caller holds.
-        started.map(|_detached| state.threads += 1)
+        started.map(|_detached| {
+            state.threads += 1;
+            if kind == Kind::Tasks {
+                (state.task_threads, state.beginning) = (state.task_threads + 1, state.beginning + 1);
+            }
+        })
     }
 
     /// The life of a thread.
-    fn serve(self: &Arc<Self>) {
-        let mut state = self.state.lock();
-        while let Step::Continue = self.step(&mut state) {}
-        state.threads -= 1;
+    fn serve(self: &Arc<Self>, kind: Kind) {
+        match kind {
+            Kind::Log => {
+                let mut state = self.state.lock();
+                while let Step::Continue = self.step(&mut state) {}
+                state.threads -= 1;
+            }
+            Kind::Tasks => {
+                lower_priority();
+                let mut state = self.state.lock();
+                state.beginning -= 1;
+                while let Step::Continue = self.step_for_tasks(&mut state) {}
+                (state.threads, state.task_threads) = (state.threads - 1, state.task_threads - 1);
+            }
+        }
     }
 
     fn step(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) -> Step {
@@ -58,6 +99,7 @@ impl Shared {
             state.answer_bells();
         }
         if let Some(started) = state.dispatch.next_run(now) {
+            let Some(started) = self.hand_over(state, started) else { return Step::Continue };
             if !state.is_led {
                 // If it fails: invariant 2.
                 let _ = self.find_leader(state);
@@ -66,6 +108,45 @@ impl Shared {
             return Step::Continue;
         }
         if state.is_led { self.follow(state, now) } else { self.lead(state, now) }
+    }
+
+    /// Gives a task to a task thread, or starts one for it. Returns every other run, and a task if the system refuses
+    /// a thread.
+    fn hand_over(self: &Arc<Self>, state: &mut State, started: Started) -> Option<Started> {
+        if !TASK_LANES.contains(&started.lane) {
+            return Some(started);
+        }
+        let is_taken = state.waiting_for_task.count() + state.beginning > state.handed.len();
+        if !is_taken && self.start(state, Kind::Tasks).is_err() && state.task_threads == 0 {
+            return Some(started);
+        }
+        state.handed.push_back(started);
+        self.task.notify_one();
+        None
+    }
+
+    /// A step of a task thread.
+    fn step_for_tasks(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) -> Step {
+        if state.is_over {
+            return Step::End;
+        }
+        let now = SystemClock.now();
+        let handed = state.handed.pop_front();
+        if let Some(started) = handed.or_else(|| state.dispatch.next_of(&TASK_LANES, now)) {
+            self.perform(state, started);
+            return Step::Continue;
+        }
+        if state.dispatch.is_queued(&LOG_LANES) {
+            self.signal.raise();
+        }
+        if state.waiting_for_task.is_surplus(now) {
+            return Step::End;
+        }
+        state.waiting_for_task.begin();
+        self.task.wait_for(state, IDLE);
+        let is_needed = !state.handed.is_empty();
+        state.waiting_for_task.end(is_needed);
+        Step::Continue
     }
 
     fn perform(self: &Arc<Self>, state: &mut MutexGuard<'_, State>, started: Started) {
@@ -100,16 +181,13 @@ impl Shared {
     }
 
     fn follow(&self, state: &mut MutexGuard<'_, State>, now: Duration) -> Step {
-        if state.is_surplus(now) {
+        if state.followers.is_surplus(now) {
             return Step::End;
         }
-        state.idle += 1;
+        state.followers.begin();
         self.follow.wait_for(state, IDLE);
-        state.idle -= 1;
-        if !state.is_led {
-            // This thread was needed.
-            state.fewest_idle = state.fewest_idle.min(state.idle);
-        }
+        let is_needed = !state.is_led;
+        state.followers.end(is_needed);
         Step::Continue
     }
 }
@@ -125,20 +203,5 @@ impl State {
                 self.dispatch.answer_bell(at * GROUP + bit);
             }
         }
-    }
-
-    /// Whether the calling thread, which would follow, should end. Every `IDLE`, as many threads end as were idle all
-    /// the time.
-    fn is_surplus(&mut self, now: Duration) -> bool {
-        if now.saturating_sub(self.fewest_since) >= IDLE {
-            self.surplus = self.fewest_idle;
-            (self.fewest_idle, self.fewest_since) = (self.idle + 1, now);
-        }
-        let ends = self.surplus > 0;
-        if ends {
-            self.surplus -= 1;
-            self.fewest_idle = self.fewest_idle.saturating_sub(1);
-        }
-        ends
     }
 }

@@ -1,12 +1,14 @@
 //! The pool, and a store's membership in it. Any thread.
 
 use super::bell::{Bell, GROUP, Group, Seat};
-use super::dispatch::{Dispatch, MemberId, RunId};
+use super::dispatch::{Dispatch, MemberId, RunId, Started};
+use super::idlers::Idlers;
 use super::lane::PoolClient;
 use super::signal::Signal;
 use crate::io::{Clock, SystemClock};
 use crate::util::fork::ForkCount;
 use crate::util::sync::{Arc, Condvar, Mutex};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A pool of threads. When the last handle is dropped, its threads end.
@@ -22,6 +24,8 @@ pub(super) struct Shared {
     pub(super) signal: Arc<Signal>,
     /// Wakes a thread that may become the leader.
     pub(super) follow: Condvar,
+    /// Wakes a task thread.
+    pub(super) task: Condvar,
     /// A run of a store that leaves has ended.
     ended: Condvar,
 }
@@ -32,15 +36,17 @@ pub(super) struct State {
     pub(super) groups: Vec<Arc<Group>>,
     /// Threads that were started and have not ended.
     pub(super) threads: usize,
-    /// Threads that wait to follow the leader.
-    pub(super) idle: usize,
+    /// Threads of the log that wait to follow the leader.
+    pub(super) followers: Idlers,
+    /// Task threads: all of them, those that have not begun yet, and those that wait for a task.
+    pub(super) task_threads: usize,
+    pub(super) beginning: usize,
+    pub(super) waiting_for_task: Idlers,
+    /// Tasks that no thread has taken yet.
+    pub(super) handed: VecDeque<Started>,
     /// Whether a thread waits for the signal, and until when it does.
     pub(super) is_led: bool,
     pub(super) led_until: Duration,
-    /// The fewest idle threads since `fewest_since`, and how many threads should end.
-    pub(super) fewest_idle: usize,
-    pub(super) fewest_since: Duration,
-    pub(super) surplus: usize,
     /// The pool was dropped.
     pub(super) is_over: bool,
 }
@@ -52,16 +58,22 @@ impl WorkerPool {
             dispatch: Dispatch::new(workers),
             groups: Vec::new(),
             threads: 0,
-            idle: 0,
+            followers: Idlers::default(),
+            task_threads: 0,
+            beginning: 0,
+            waiting_for_task: Idlers::default(),
+            handed: VecDeque::new(),
             is_led: false,
             led_until: Duration::ZERO,
-            fewest_idle: 0,
-            fewest_since: Duration::ZERO,
-            surplus: 0,
             is_over: false,
         };
-        let shared =
-            Shared { state: Mutex::new(state), signal: Arc::default(), follow: Condvar::new(), ended: Condvar::new() };
+        let shared = Shared {
+            state: Mutex::new(state),
+            signal: Arc::default(),
+            follow: Condvar::new(),
+            task: Condvar::new(),
+            ended: Condvar::new(),
+        };
         Arc::new(Self { shared: Arc::new(shared), process: ForkCount::current() })
     }
 
@@ -121,6 +133,7 @@ impl Drop for WorkerPool {
         self.shared.state.lock().is_over = true;
         self.shared.signal.raise();
         self.shared.follow.notify_all();
+        self.shared.task.notify_all();
     }
 }
 

@@ -55,7 +55,8 @@ pub struct Options {
     /// `None`: the store shares the background threads of all such stores of the process. As many of them merge as there
     /// are cores, at least two and at most eight, and no store holds more than half of those while others have work.
     /// `Some(n)`: the store has threads of its own, of which n merge, at most 64. In both cases a few more incorporate
-    /// full Memtables and maintain the log. Threads are started when they are needed.
+    /// full Memtables and maintain the log. Threads are started when they are needed. Those that merge and incorporate
+    /// have a lower priority than other threads of the program (5 more in niceness).
     pub background_threads: Option<usize>,
     /// Greatest age of a snapshot, including those of iterators and transactions. Reads at an older snapshot fail with
     /// `Error::SnapshotExpired`, and versions that only it needs are dropped. `None`: snapshots do not expire;
