@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 mod batches;
+mod draining;
 mod in_place;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);

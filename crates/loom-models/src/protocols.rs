@@ -100,7 +100,7 @@ impl InsertQueue {
         self.count.store(1, if flaw == Flaw::CountRelease { Ordering::Relaxed } else { Ordering::Release });
     }
 
-    /// `QueueReader::take`: slot and node, if there is one.
+    /// `QueueReader::want`, then `take`: slot and node, if there is one.
     pub fn take(&self) -> Option<(u32, u32)> {
         (self.count.load(Ordering::Acquire) > 0)
             .then(|| (self.slot.load(Ordering::Relaxed), self.node.load(Ordering::Relaxed)))

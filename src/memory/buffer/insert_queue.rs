@@ -28,11 +28,12 @@ pub struct InsertQueue {
     capacity: u32,
 }
 
-/// The reader's end of a chunk: how far it has been read.
+/// The reader's end of a chunk: how far it has been read, and how far it is to be read.
 #[derive(Debug)]
 pub struct QueueReader {
     chunk: Offset,
     taken: u32,
+    wanted: u32,
     capacity: u32,
 }
 
@@ -82,18 +83,34 @@ impl QueueReader {
     pub fn of_list(arena: &Arena, first: Offset) -> impl Iterator<Item = Self> {
         let some = |chunk: Offset| (!chunk.is_null()).then_some(chunk);
         let next = move |chunk: &Offset| some(Offset(word(arena, *chunk, NEXT).load(Ordering::Relaxed)));
-        let reader = |chunk| Self { chunk, taken: 0, capacity: word(arena, chunk, CAPACITY).load(Ordering::Relaxed) };
+        let capacity = |chunk| word(arena, chunk, CAPACITY).load(Ordering::Relaxed);
+        let reader = move |chunk| Self { chunk, taken: 0, wanted: 0, capacity: capacity(chunk) };
         std::iter::successors(some(first), next).map(reader)
     }
 
-    /// Calls `each` for the nodes that were added since the last call. True while more may come.
-    pub fn take(&mut self, arena: &Arena, mut each: impl FnMut(Offset)) -> bool {
-        let filled = word(arena, self.chunk, COUNT).load(Ordering::Acquire);
-        for at in self.taken..filled {
-            each(Offset(word(arena, self.chunk, SLOTS + at).load(Ordering::Relaxed)));
-        }
-        self.taken = filled;
-        filled < self.capacity
+    /// Wants all nodes that were added so far. True if some were not taken yet.
+    pub fn want(&mut self, arena: &Arena) -> bool {
+        self.wanted = word(arena, self.chunk, COUNT).load(Ordering::Acquire);
+        self.taken < self.wanted
+    }
+
+    /// Takes wanted nodes until `nodes` has this many.
+    pub fn take(&mut self, arena: &Arena, nodes: &mut Vec<Offset>, limit: usize) {
+        let room = limit.saturating_sub(nodes.len()) as u32;
+        let end = self.wanted.min(self.taken + room);
+        let node = |at| Offset(word(arena, self.chunk, SLOTS + at).load(Ordering::Relaxed));
+        nodes.extend((self.taken..end).map(node));
+        self.taken = end;
+    }
+
+    /// Whether every node was taken that is wanted.
+    pub fn has_no_more(&self) -> bool {
+        self.taken == self.wanted
+    }
+
+    /// Whether every node was taken that the chunk will ever have.
+    pub fn is_at_end(&self) -> bool {
+        self.taken == self.capacity
     }
 }
 

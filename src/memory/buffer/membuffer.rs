@@ -16,17 +16,37 @@
 //!    began is linked: by this drain, or by one that this drain waited for.
 //! 3. Boundaries change only while no partition is busy, so invariant 2 also holds across a change.
 //! 4. Lists are moved and changed under the state's lock; nodes are linked without it.
+//! 5. A thread that hands nodes over goes on until no node is left in a queue that was there when it began, even if it
+//!    released the lock in between: a reader of a queue is `wanted` no less far than then.
+//! 6. Boundaries change only when a node comes. So those of a sealed Memtable, whose queues are empty, stay.
 
 use super::boundaries::Boundaries;
 use super::component::MemoryComponent;
 use super::insert_queue::QueueReader;
 use crate::util::arena::Offset;
 use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use std::sync::Weak;
+
+/// The boundaries that a store's Memtables have learned last. The next one begins with them, because its keys are most
+/// often spread alike. Kept only as long as a Memtable or a scan has them.
+#[derive(Debug, Default)]
+pub struct LastBoundaries(Mutex<Weak<Boundaries>>);
+
+impl LastBoundaries {
+    fn get(&self) -> Arc<Boundaries> {
+        self.0.lock().upgrade().unwrap_or_else(Boundaries::none)
+    }
+
+    pub(crate) fn set(&self, boundaries: &Arc<Boundaries>) {
+        *self.0.lock() = Arc::downgrade(boundaries);
+    }
+}
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Membuffer {
     pub(crate) state: Mutex<State>,
+    pub(crate) last_boundaries: Arc<LastBoundaries>,
     /// Signalled when a partition is no longer busy.
     pub(crate) partition_freed: Condvar,
     /// The first of the insert queues that no drain has read yet. It has its own lock, so that a writer that adds a
@@ -44,26 +64,32 @@ pub struct Membuffer {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) queues: Vec<QueueReader>,
+    /// Nodes on their way from the queues to the partitions; empty outside of `hand_over_some`.
+    pub(crate) moved: Vec<Offset>,
     pub(crate) boundaries: Arc<Boundaries>,
     /// The nodes that wait in each partition. Empty until the first nodes are handed over.
     pub(crate) waiting: Vec<Vec<Offset>>,
     pub(crate) busy: Vec<bool>,
     pub(crate) busy_count: usize,
-    /// The number of nodes handed over so far, and the number at which boundaries are learned next.
+    /// The number of nodes handed over so far, and the number from which on boundaries may be learned.
     pub(crate) arrived: u64,
     pub(crate) learn_at: u64,
+    /// Whether too many nodes waited in some partition.
+    pub(crate) is_uneven: bool,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    fn new(boundaries: Arc<Boundaries>) -> Self {
         Self {
             queues: Vec::new(),
-            boundaries: Boundaries::none(),
+            moved: Vec::new(),
+            boundaries,
             waiting: Vec::new(),
             busy: Vec::new(),
             busy_count: 0,
             arrived: 0,
             learn_at: 0,
+            is_uneven: false,
         }
     }
 }
@@ -100,9 +126,17 @@ impl DrainedRange {
 
 impl Membuffer {
     /// An empty Membuffer. In the single-level kind every node is linked at once, so there is never anything to drain.
-    pub fn new(component: MemoryComponent) -> Self {
-        let finished = AtomicBool::new(component == MemoryComponent::Skiplist);
-        Self { finished, ..Self::default() }
+    pub fn new(component: MemoryComponent, last_boundaries: &Arc<LastBoundaries>) -> Self {
+        Self {
+            state: Mutex::new(State::new(last_boundaries.get())),
+            last_boundaries: Arc::clone(last_boundaries),
+            partition_freed: Condvar::new(),
+            new_queues: Mutex::new(Offset::NULL),
+            finished: AtomicBool::new(component == MemoryComponent::Skiplist),
+            handed_over_bytes: AtomicUsize::new(0),
+            drain_due: AtomicBool::new(false),
+            one_by_one: AtomicBool::new(false),
+        }
     }
 
     /// Declares that no node waits and none will be added.

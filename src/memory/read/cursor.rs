@@ -128,10 +128,11 @@ impl MemtableCursor {
     fn drain_up_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
         let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
-        let is_not_after_node = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
+        let key = node.map(|node| memtable.node(node).encoded_key());
+        let is_not_after_node = |upper: &[u8]| key.is_none_or(|key| key >= upper);
         let mut more = false;
         while drained.upper().is_some_and(is_not_after_node) {
-            memtable.drain_after(drained);
+            memtable.drain_after(drained, key);
             more = true;
         }
         more
@@ -141,10 +142,11 @@ impl MemtableCursor {
     fn drain_down_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
         let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
-        let is_after_node = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
+        let key = node.map(|node| memtable.node(node).encoded_key());
+        let is_after_node = |lower: &[u8]| key.is_none_or(|key| key < lower);
         let mut more = false;
         while drained.lower().is_some_and(is_after_node) {
-            memtable.drain_before(drained);
+            memtable.drain_before(drained, key);
             more = true;
         }
         more

@@ -5,7 +5,8 @@
 //! One thread at a time.
 //!
 //! Invariant: nothing changes in a sealed Memtable except links, and this cursor follows links only while it sorts a
-//! partition.
+//! partition. Its boundaries do not change either (`buffer/membuffer.rs`, invariant 6). *Otherwise:* a partition that
+//! begins before the end of the one before shows keys again, and a branch file is out of order.
 
 use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::table::memtable::Memtable;

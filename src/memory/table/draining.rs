@@ -10,48 +10,81 @@ use crate::util::arena::Offset;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 
-/// Keys of a partition. Enough that one sort and one multi-insert are worth it; few enough that they stay in the
-/// processor's cache meanwhile, and that a short scan waits only for microseconds.
-const PARTITION_KEYS: u64 = if cfg!(feature = "model-checking") { 2 } else { 1024 };
-/// Boundaries are learned from the nodes whose towers are at least this high: one key in 128, chosen by the hashes.
-const SAMPLED_HEIGHT: usize = if cfg!(feature = "model-checking") { 1 } else { 8 };
-/// Queued nodes are handed over when a Memtable has grown by this part since the last time: FloDB's share of the
-/// Membuffer (§5.1).
-const HAND_OVER_PART: usize = 4;
-/// Boundaries are learned again when the number of keys has grown by this factor.
+/// Keys of a partition. Enough that one sort and one multi-insert are worth it; few enough that a short scan beside
+/// writers, which meets a partition that nobody has drained most of the time, waits only for microseconds.
+const PARTITION_KEYS: u64 = if cfg!(feature = "model-checking") { 2 } else { 128 };
+/// Boundaries are learned from the nodes whose towers are at least this high: one key in 16, chosen by the hashes.
+const SAMPLED_HEIGHT: usize = if cfg!(feature = "model-checking") { 1 } else { 5 };
+/// Boundaries are learned (again) once this many times the keys of a partition wait in one.
+const UNEVEN_FACTOR: u64 = if cfg!(feature = "model-checking") { 1 } else { 4 };
+/// Boundaries are also learned (again) once there are this many times the keys of all partitions: scans may have drained
+/// them all the time.
+const GROWN_FACTOR: u64 = if cfg!(feature = "model-checking") { 2 } else { 8 };
+/// As many nodes are handed over at once, unless boundaries are learned.
+const SLICE_NODES: usize = if cfg!(feature = "model-checking") { 2 } else { 512 };
+/// Queued nodes are handed over when a Memtable has grown by this part since the last time, so that the first scan after
+/// a while does not find all of them. (FloDB's Membuffer is a quarter: §5.1.)
+const HAND_OVER_PART: usize = 16;
+/// Boundaries are not learned again before the number of keys has grown by this factor, however uneven partitions are.
 const LEARN_AGAIN_FACTOR: u64 = 4;
 
 impl State {
-    /// Hands the nodes in the insert queues over to the partitions.
-    fn hand_over_queues(&mut self, memtable: &Memtable) {
-        let new = std::mem::replace(&mut *memtable.membuffer.new_queues.lock(), Offset::NULL);
-        self.queues.extend(QueueReader::of_list(memtable.arena(), new));
-        let mut arrived = Vec::new();
-        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| arrived.push(node)));
-        self.arrived += arrived.len() as u64;
-        if self.arrived >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
-            self.learn(memtable, &mut arrived);
-        }
-        self.waiting.resize_with(self.boundaries.partitions(), Vec::new);
-        self.busy.resize(self.boundaries.partitions(), false);
-        for_each_fetched(memtable, &arrived, |node| {
-            let partition = self.boundaries.partition_of(memtable.node(node).encoded_key());
-            self.waiting[partition].push(node);
-        });
+    /// Whether nodes of a partition wait or are being linked.
+    fn has_work(&self, partition: usize) -> bool {
+        self.busy[partition] || !self.waiting[partition].is_empty()
     }
 
-    /// Learns boundaries from all keys. Moves waiting nodes back to `arrived`, to be distributed again.
-    fn learn(&mut self, memtable: &Memtable, arrived: &mut Vec<Offset>) {
-        self.waiting.drain(..).for_each(|mut nodes| arrived.append(&mut nodes));
+    /// Wants all nodes that are in the insert queues now. True if there are any.
+    fn want_queued(&mut self, memtable: &Memtable) -> bool {
+        let new = std::mem::replace(&mut *memtable.membuffer.new_queues.lock(), Offset::NULL);
+        self.queues.extend(QueueReader::of_list(memtable.arena(), new));
+        self.waiting.resize_with(self.boundaries.partitions(), Vec::new);
+        self.busy.resize(self.boundaries.partitions(), false);
+        self.queues.iter_mut().fold(false, |any, queue| any | queue.want(memtable.arena()))
+    }
+
+    /// Hands a slice of the wanted nodes over to the partitions. True if more are left.
+    fn hand_over_some(&mut self, memtable: &Memtable) -> bool {
+        let mut moved = std::mem::take(&mut self.moved);
+        self.queues.iter_mut().for_each(|queue| queue.take(memtable.arena(), &mut moved, SLICE_NODES));
+        self.arrived += moved.len() as u64;
+        // Not if none has come: a sealed Memtable keeps its boundaries.
+        if !moved.is_empty() && self.is_learning_due() {
+            self.learn(memtable, &mut moved);
+        }
+        for_each_fetched(memtable, &moved, |node| {
+            let partition = &mut self.waiting[self.boundaries.partition_of(memtable.node(node).encoded_key())];
+            partition.push(node);
+            self.is_uneven |= partition.len() as u64 > UNEVEN_FACTOR * PARTITION_KEYS;
+        });
+        moved.clear();
+        self.moved = moved;
+        let is_left = self.queues.iter().any(|queue| !queue.has_no_more());
+        self.queues.retain(|queue| !queue.is_at_end());
+        is_left
+    }
+
+    fn is_learning_due(&self) -> bool {
+        let has_grown = self.arrived > GROWN_FACTOR * PARTITION_KEYS * self.boundaries.partitions() as u64;
+        (self.is_uneven || has_grown) && self.arrived >= self.learn_at && self.busy_count == 0
+    }
+
+    /// Learns boundaries from all keys. Moves waiting nodes back to `moved`, to be distributed again.
+    fn learn(&mut self, memtable: &Memtable, moved: &mut Vec<Offset>) {
+        self.waiting.drain(..).for_each(|mut nodes| moved.append(&mut nodes));
         let mut sampled = memtable.tall_linked_nodes(SAMPLED_HEIGHT);
-        for_each_fetched(memtable, arrived, |node| {
+        for_each_fetched(memtable, moved, |node| {
             if memtable.node(node).height() >= SAMPLED_HEIGHT {
                 sampled.push(node);
             }
         });
         let sample = sampled.iter().map(|node| memtable.node(*node).encoded_key()).collect();
         self.boundaries = Arc::new(Boundaries::learn(sample));
+        memtable.membuffer.last_boundaries.set(&self.boundaries);
         self.learn_at = self.arrived * LEARN_AGAIN_FACTOR;
+        self.is_uneven = false;
+        self.waiting.resize_with(self.boundaries.partitions(), Vec::new);
+        self.busy.resize(self.boundaries.partitions(), false);
     }
 }
 
@@ -67,14 +100,24 @@ fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(
 }
 
 impl Memtable {
+    /// Hands over every node that was queued before the call. Keeps the lock: other scans need the same nodes handed
+    /// over, and must not wait for a thread of low priority that gets the lock in between.
+    fn hand_over_queues(&self) -> MutexGuard<'_, State> {
+        let mut state = self.membuffer.state.lock();
+        if state.want_queued(self) {
+            self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
+            while state.hand_over_some(self) {}
+        }
+        state
+    }
+
     /// Links every node that was pushed before the call and whose key is in the same partition as `key`. Returns the
     /// partition's key range.
     pub fn drain_around(&self, key: &[u8]) -> DrainedRange {
         if self.membuffer.is_finished() {
             return DrainedRange::everything();
         }
-        let mut state = self.membuffer.state.lock();
-        state.hand_over_queues(self);
+        let mut state = self.hand_over_queues();
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = boundaries.partition_of(key);
@@ -88,34 +131,46 @@ impl Memtable {
         }
     }
 
-    /// Drains the partition just after `drained`, which has an upper bound, and extends `drained` by it.
-    pub fn drain_after(&self, drained: &mut DrainedRange) {
+    /// Extends `drained`, which has an upper bound, by the partitions after it in which no node waits, up to the one of
+    /// `key` or to the end, and by the first one in which nodes wait, which it drains.
+    pub fn drain_after(&self, drained: &mut DrainedRange, key: Option<&[u8]>) {
         let Some(upper) = drained.upper() else { return };
-        let more = self.drain_around(upper);
-        let same = Arc::ptr_eq(&more.boundaries, &drained.boundaries);
-        let from = if same { drained.from } else { more.from };
-        *drained = DrainedRange { from, ..more };
-    }
-
-    /// Drains the partition just before `drained`, which has a lower bound, and extends `drained` by it.
-    pub fn drain_before(&self, drained: &mut DrainedRange) {
-        let Some(lower) = drained.lower() else { return };
-        let mut state = self.membuffer.state.lock();
-        state.hand_over_queues(self);
+        let mut state = self.hand_over_queues();
         loop {
             let boundaries = Arc::clone(&state.boundaries);
-            let partition = match boundaries.partition_of(lower) {
-                // The partition of the last keys before `lower`, which may itself be a boundary.
-                at if boundaries.lower(at) == Some(lower) => at - 1,
-                within => within,
-            };
+            let next = boundaries.partition_of(upper);
+            let last = key.map_or(boundaries.partitions() - 1, |key| boundaries.partition_of(key)).max(next);
+            let partition = (next..last).find(|at| state.has_work(*at)).unwrap_or(last);
             if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
                 self.membuffer.partition_freed.wait(&mut state);
                 continue;
             }
             self.link_waiting(state, partition);
-            let same = Arc::ptr_eq(&boundaries, &drained.boundaries);
-            let to = if same { drained.to } else { partition + 1 };
+            let from = if Arc::ptr_eq(&boundaries, &drained.boundaries) { drained.from } else { next };
+            *drained = DrainedRange { boundaries, from, to: partition + 1 };
+            return;
+        }
+    }
+
+    /// As `drain_after`, for the partitions before `drained`, which has a lower bound.
+    pub fn drain_before(&self, drained: &mut DrainedRange, key: Option<&[u8]>) {
+        let Some(lower) = drained.lower() else { return };
+        let mut state = self.hand_over_queues();
+        loop {
+            let boundaries = Arc::clone(&state.boundaries);
+            let next = match boundaries.partition_of(lower) {
+                // The partition of the last keys before `lower`, which may itself be a boundary.
+                at if boundaries.lower(at) == Some(lower) => at - 1,
+                within => within,
+            };
+            let last = key.map_or(0, |key| boundaries.partition_of(key)).min(next);
+            let partition = (last + 1..=next).rev().find(|at| state.has_work(*at)).unwrap_or(last);
+            if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
+                self.membuffer.partition_freed.wait(&mut state);
+                continue;
+            }
+            self.link_waiting(state, partition);
+            let to = if Arc::ptr_eq(&boundaries, &drained.boundaries) { drained.to } else { next + 1 };
             *drained = DrainedRange { boundaries, from: partition, to };
             return;
         }
@@ -135,13 +190,19 @@ impl Memtable {
         self.membuffer.drain_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
     }
 
-    /// Hands queued nodes over to the partitions, so that the next scan has to sort only its own partitions. (FloDB
+    /// Hands queued nodes over to the partitions, so that the next scan has to sort only its own partitions. Scans beside
+    /// writers do that themselves, at their own priority; this is for the first one after a while. (FloDB
     /// §4.2 drains continuously. Order that no scan needs is cheaper to make at the end, all at once:
     /// `docs/performance.md`.)
     pub fn drain_waiting(&self) {
         self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
         self.membuffer.drain_due.store(false, Ordering::Relaxed);
-        self.membuffer.state.lock().hand_over_queues(self);
+        let mut state = self.membuffer.state.lock();
+        state.want_queued(self);
+        while state.hand_over_some(self) {
+            // A scan goes on with what is left, at its own priority.
+            MutexGuard::bump(&mut state);
+        }
     }
 
     /// Links every node that was pushed before the call, in the order of the keys. For small Memtables, tests and
@@ -152,7 +213,7 @@ impl Memtable {
         }
         let mut drained = self.drain_around(&[]);
         while drained.upper().is_some() {
-            self.drain_after(&mut drained);
+            self.drain_after(&mut drained, None);
         }
     }
 

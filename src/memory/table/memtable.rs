@@ -26,7 +26,7 @@ use super::retained_versions::{RetainedVersions, RetainingNode};
 use super::writer::{MemtableWriter, WriterSlot};
 use crate::memory::buffer::component::MemoryComponent;
 use crate::memory::buffer::insert_queue::{self, InsertQueue};
-use crate::memory::buffer::membuffer::{Membuffer, queue_capacity};
+use crate::memory::buffer::membuffer::{LastBoundaries, Membuffer, queue_capacity};
 use crate::memory::entry::class::Class;
 use crate::memory::entry::hash_index::{HashIndex, Inserted, Lookup};
 use crate::memory::entry::node::{Node, Target, body_bytes, tower_bytes};
@@ -120,7 +120,12 @@ pub fn entry_bytes(hash: u64, user_key_bytes: usize, value_bytes: usize) -> usiz
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Memtable {
-    pub(crate) fn new(arena: Arena, soft_bytes: usize, component: MemoryComponent) -> Self {
+    pub(crate) fn new(
+        arena: Arena,
+        soft_bytes: usize,
+        component: MemoryComponent,
+        last_boundaries: &Arc<LastBoundaries>,
+    ) -> Self {
         let index = HashIndex::new(&arena, soft_bytes);
         let list = Skiplist::new(&arena);
         let empty_bytes = arena.used_bytes();
@@ -130,7 +135,7 @@ impl Memtable {
             arena,
             list,
             index,
-            membuffer: Membuffer::new(component),
+            membuffer: Membuffer::new(component, last_boundaries),
             component,
             soft_bytes,
             empty_bytes,

@@ -6,6 +6,7 @@
 
 use super::memtable::Memtable;
 use crate::memory::buffer::component::MemoryComponent;
+use crate::memory::buffer::membuffer::LastBoundaries;
 use crate::memory::entry::hash_index::index_bytes;
 use crate::util::arena::{ARENA_BYTES_MAX, ArenaPool};
 use crate::util::sync::Arc;
@@ -22,6 +23,7 @@ pub struct MemtablePool {
     component: MemoryComponent,
     soft_bytes: usize,
     arenas: Arc<ArenaPool>,
+    last_boundaries: Arc<LastBoundaries>,
 }
 
 /// The memory of a Memtable of this soft size: its entries, and about a quarter for its index.
@@ -46,7 +48,7 @@ impl MemtablePool {
     pub fn in_memory(arenas: &Arc<ArenaPool>, component: MemoryComponent, soft_bytes: usize) -> Arc<Self> {
         // Divided by five quarters for the index; less a page for rounding.
         let soft_bytes = soft_bytes.min((ARENA_BYTES_MAX - SLACK_BYTES_MAX) / 5 * 4 - (64 << 10));
-        Arc::new(Self { component, soft_bytes, arenas: Arc::clone(arenas) })
+        Arc::new(Self { component, soft_bytes, arenas: Arc::clone(arenas), last_boundaries: Arc::default() })
     }
 
     /// The size of the largest Memtables.
@@ -68,7 +70,7 @@ impl MemtablePool {
     pub fn take_sized(&self, soft_bytes: usize, slack_bytes: usize) -> io::Result<Arc<Memtable>> {
         let soft_bytes = soft_bytes.min(self.soft_bytes);
         let arena = self.arenas.take(memtable_bytes(soft_bytes), slack_bytes.min(SLACK_BYTES_MAX))?;
-        Ok(Arc::new(Memtable::new(arena, soft_bytes, self.component)))
+        Ok(Arc::new(Memtable::new(arena, soft_bytes, self.component, &self.last_boundaries)))
     }
 
     /// Resident bytes of all Memtables, including memory held for reuse.

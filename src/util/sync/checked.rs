@@ -155,6 +155,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
+// SAFETY: as for `RawMutex`; whom the lock goes to next is the scheduler's choice in a model.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    unsafe fn unlock_fair(&self, guard: Self::Guard) {
+        // SAFETY: the caller holds the lock.
+        unsafe { lock_api::RawMutex::unlock(self, guard) };
+    }
+}
+
 /// As `RawMutex`, for many readers or one writer.
 pub struct RawRwLock(parking_lot::RawRwLock);
 
