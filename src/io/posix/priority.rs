@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 /// Added to the niceness of threads that do background tasks. With as many runnable threads as processors and more, a
-/// thread of the program gets three times the share of such a thread, and is not kept waiting for one. The tasks keep a
-/// quarter of a processor beside a program that never pauses.
+/// thread of the program gets three times the share of such a thread. On a processor that a thread of the program never
+/// leaves, a task gets a quarter of the time.
 const TASK_NICENESS: libc::c_int = 5;
 
 /// Lowers the calling thread's priority to that of background tasks. The system lets nobody raise it again, so the

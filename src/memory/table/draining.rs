@@ -10,8 +10,8 @@ use crate::util::arena::Offset;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 
-/// Keys of a partition. Enough that one sort and one multi-insert are worth it; few enough that a short scan beside
-/// writers, which meets a partition that nobody has drained most of the time, waits only for microseconds.
+/// Keys of a partition. Enough that one sort and one multi-insert are worth it. Few enough that a short scan beside
+/// writers waits only for microseconds: most often it is the first one to drain its partition.
 const PARTITION_KEYS: u64 = if cfg!(feature = "model-checking") { 2 } else { 128 };
 /// Boundaries are learned from the nodes whose towers are at least this high: one key in 16, chosen by the hashes.
 const SAMPLED_HEIGHT: usize = if cfg!(feature = "model-checking") { 1 } else { 5 };
