@@ -99,6 +99,11 @@ impl Branch {
         &self.searches_without_fences
     }
 
+    /// Counts a user's search in so many runs, of which this branch belongs to one.
+    pub fn note_search(&self, runs: usize) {
+        self.context.reads.note_search(runs);
+    }
+
     pub(super) fn note_miss(&self) {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }

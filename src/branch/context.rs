@@ -2,6 +2,7 @@
 
 use super::buffer_pool::BufferPool;
 use super::extent_memory::ExtentMemory;
+use super::read_counters::ReadCounters;
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
@@ -63,6 +64,8 @@ pub struct BranchContext {
     pub numbers: Arc<FileNumbers>,
     /// How new files are written.
     pub form: BranchForm,
+    /// What reads of users have cost.
+    pub reads: ReadCounters,
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
     /// Bytes of the branches in memory that are not dropped yet. (`CacheMemory` counts those of all stores that share it.)
@@ -78,6 +81,7 @@ impl BranchContext {
     pub fn new(resources: BranchResources) -> Arc<Self> {
         let BranchResources { storage, database, cache, files, numbers, form, extents } = resources;
         Arc::new(Self {
+            reads: ReadCounters::new(storage.clock()),
             storage,
             database,
             cache,

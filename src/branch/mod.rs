@@ -25,6 +25,7 @@ mod fingerprints;
 mod maplet;
 mod origins;
 mod read;
+mod read_counters;
 mod scan;
 mod write;
 

@@ -22,8 +22,8 @@
 //! A page counts with its bytes and `ENTRY_BYTES` for its table entry, its ring entry and its `Arc`.
 
 use super::item_cache::ItemCache;
-use super::page::Page;
-use super::page_table::PageTable;
+use super::page::{Page, PageKind};
+use super::page_table::{PageTable, Taken};
 use crate::io::frames;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -51,6 +51,9 @@ const ITEMS_DIVISOR: usize = 2;
 /// See invariant 5.
 const ITEMS_IDLE_ROUNDS: u32 = 10;
 
+/// More than the greatest number of a kind of pages.
+const KINDS: usize = PageKind::Fences as usize + 1;
+
 #[derive(Debug)]
 struct Entry {
     /// Weak, so that a dead entry does not keep the table of a removed file.
@@ -76,6 +79,8 @@ pub struct CacheMemory {
     table_bytes: CachePadded<AtomicUsize>,
     /// Bytes of pages.
     bytes_used: CachePadded<AtomicUsize>,
+    /// The same by kind. For statistics.
+    bytes_by_kind: CachePadded<[AtomicUsize; KINDS]>,
     /// Bytes of all item caches.
     item_bytes: Arc<CachePadded<AtomicUsize>>,
     /// Bytes that open files have in memory besides their pages.
@@ -110,6 +115,7 @@ impl CacheMemory {
             bytes: AtomicUsize::new(bytes),
             table_bytes: CachePadded::default(),
             bytes_used: CachePadded::default(),
+            bytes_by_kind: CachePadded::default(),
             item_bytes: Arc::default(),
             metadata_bytes: AtomicUsize::default(),
             buffer_bytes: AtomicUsize::default(),
@@ -251,7 +257,7 @@ impl CacheMemory {
     }
 
     /// Inserts a page and evicts others for it. A page larger than a shard is not cached.
-    pub(super) fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: u8, credit: usize) {
+    pub(super) fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind, credit: usize) {
         let bytes = charged_bytes(&page);
         if bytes > self.bytes() / self.shards.len()
             || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes() / 8
@@ -267,9 +273,10 @@ impl CacheMemory {
         self.change(&mut shard, |shard| {
             while shard.bytes + bytes > shard_bytes && self.evict_one(shard, &mut victims) {}
             if shard.bytes + bytes <= shard_bytes {
-                let grown = table.put(number, page, kind, credit);
+                let grown = table.put(number, page, kind as u8, credit);
                 self.table_bytes.fetch_add(grown, Ordering::Relaxed);
                 shard.ring.push(Entry { table: Arc::downgrade(table), page: number });
+                self.bytes_by_kind[kind as usize].fetch_add(bytes, Ordering::Relaxed);
                 shard.bytes += bytes;
             }
         });
@@ -279,12 +286,19 @@ impl CacheMemory {
 
     /// Evicts one page of a shard; false if there is none.
     fn evict_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
-        let Some((victim, shrunk)) = shard.evict() else { return false };
-        self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
-        shard.bytes -= charged_bytes(&victim);
+        let Some(taken) = shard.evict() else { return false };
+        shard.bytes -= self.count_taken(&taken);
         shard.evictions += 1;
-        victims.push(victim);
+        victims.push(taken.page);
         true
+    }
+
+    /// Counts that a page was taken out of its table. Returns its bytes.
+    fn count_taken(&self, Taken { page, kind, shrunk }: &Taken) -> usize {
+        let bytes = charged_bytes(page);
+        self.table_bytes.fetch_sub(*shrunk, Ordering::Relaxed);
+        self.bytes_by_kind[usize::from(*kind)].fetch_sub(bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// Changes a shard and updates the total in one step, so that no reader sees an intermediate total.
@@ -310,11 +324,11 @@ impl CacheMemory {
         let mut removed = Vec::new();
         for number in table.numbers() {
             let mut shard = self.shard(table, number);
-            let Some((page, shrunk)) = table.take(number) else { continue };
-            self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
-            shard.bytes -= charged_bytes(&page);
-            self.bytes_used.fetch_sub(charged_bytes(&page), Ordering::Relaxed);
-            removed.push(page);
+            let Some(taken) = table.take(number) else { continue };
+            let bytes = self.count_taken(&taken);
+            shard.bytes -= bytes;
+            self.bytes_used.fetch_sub(bytes, Ordering::Relaxed);
+            removed.push(taken.page);
             shard.dead += 1;
             shard.remove_dead();
         }
@@ -347,6 +361,17 @@ impl CacheMemory {
     /// Bytes in use, including those of tables, items and open files.
     pub fn bytes_used(&self) -> usize {
         self.bytes_used.load(Ordering::Relaxed) + self.other_bytes()
+    }
+
+    /// Bytes of the pages of this kind.
+    pub(super) fn bytes_of(&self, kind: PageKind) -> u64 {
+        self.bytes_by_kind[kind as usize].load(Ordering::Relaxed) as u64
+    }
+
+    /// Bytes of all pages.
+    #[cfg(test)]
+    pub fn page_bytes(&self) -> usize {
+        self.bytes_used.load(Ordering::Relaxed)
     }
 
     /// Bytes that wait for a grace period.
@@ -407,8 +432,8 @@ impl Drop for ReservedBuffers {
 }
 
 impl Shard {
-    /// Evicts a page. Returns it and the bytes by which its table shrank; `None` if the shard is empty.
-    fn evict(&mut self) -> Option<(Page, usize)> {
+    /// Evicts a page; `None` if the shard is empty.
+    fn evict(&mut self) -> Option<Taken> {
         let mut lowest: Option<(usize, usize)> = None;
         let mut visits = 0;
         while visits < VISITS_MAX {
@@ -438,7 +463,7 @@ impl Shard {
         self.take_at(lowest?.1)
     }
 
-    fn take_at(&mut self, at: usize) -> Option<(Page, usize)> {
+    fn take_at(&mut self, at: usize) -> Option<Taken> {
         let entry = self.ring.swap_remove(at);
         // The entry that moved to this index is visited in the next round.
         if at == self.hand {

@@ -12,15 +12,12 @@ use super::item_cache::ItemCache;
 use super::page::{Page, PageKind};
 use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::util::FileNumber;
-use crate::util::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, thread_number};
+use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering, Striped};
 use crossbeam_epoch::Guard;
-use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 
 /// The item cache adjusts its limit after this many missed leaves.
 const ADJUST_AFTER: u64 = 1024;
-/// The most hit counters: enough that threads rarely share one.
-const STRIPES_MAX: usize = 64;
 
 /// Counters of a cache since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +28,12 @@ pub struct CacheStatistics {
     pub misses: u64,
     /// Pages evicted for others, in the whole memory.
     pub evictions: u64,
+    /// Bytes of leaves, in the whole memory.
+    pub leaf_bytes: u64,
+    /// Bytes of index pages and fences, in the whole memory.
+    pub index_bytes: u64,
+    /// Bytes of filters and maplets, in the whole memory.
+    pub filter_bytes: u64,
 }
 
 /// See the module documentation.
@@ -43,7 +46,7 @@ pub struct PageCache {
     tables: Mutex<HashMap<FileNumber, Arc<PageTable>>>,
     /// Values whose pages do not fit.
     items: Arc<ItemCache>,
-    hits: Box<[CachePadded<AtomicU64>]>,
+    hits: Striped<AtomicU64>,
     misses: AtomicU64,
     leaf_misses: AtomicU64,
 }
@@ -71,7 +74,7 @@ impl PageCache {
             salt: NEXT_SALT.fetch_add(1, Ordering::Relaxed),
             tables: Mutex::default(),
             items: memory.add_items(),
-            hits: (0..stripes()).map(|_| CachePadded::default()).collect(),
+            hits: Striped::default(),
             misses: AtomicU64::default(),
             leaf_misses: AtomicU64::default(),
         }
@@ -117,7 +120,7 @@ impl PageCache {
     /// counter a hit may be lost, and an atomic addition would cost every get more than its lookups.
     #[inline]
     fn note_hit(&self) {
-        let hits = &self.hits[thread_number() & (self.hits.len() - 1)];
+        let hits = self.hits.mine();
         hits.store(hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -133,7 +136,7 @@ impl PageCache {
 
     /// Inserts a page and evicts others for it. A page larger than a shard is not cached.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
-        self.memory.insert(table, number, page, kind as u8, credits(kind).0);
+        self.memory.insert(table, number, page, kind, credits(kind).0);
     }
 
     /// Whether pages that nobody has read yet (those of a builder) fit without evicting others.
@@ -169,8 +172,12 @@ impl PageCache {
 
     /// Hits, misses and evictions so far.
     pub fn statistics(&self) -> CacheStatistics {
+        let bytes = |kinds: &[PageKind]| kinds.iter().map(|kind| self.memory.bytes_of(*kind)).sum();
         CacheStatistics {
-            hits: self.hits.iter().map(|hits| hits.load(Ordering::Relaxed)).sum(),
+            leaf_bytes: bytes(&[PageKind::Leaf]),
+            index_bytes: bytes(&[PageKind::Index, PageKind::Fences]),
+            filter_bytes: bytes(&[PageKind::Filter, PageKind::Maplet]),
+            hits: self.hits.sum(|hits| hits.load(Ordering::Relaxed)),
             misses: self.misses.load(Ordering::Relaxed),
             evictions: self.memory.evictions(),
         }
@@ -185,13 +192,4 @@ impl Drop for PageCache {
         }
         self.items.clear();
     }
-}
-
-/// The number of hit counters, a power of two.
-fn stripes() -> usize {
-    static STRIPES: OnceLock<usize> = OnceLock::new();
-    *STRIPES.get_or_init(|| {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        (2 * cores).next_power_of_two().min(STRIPES_MAX)
-    })
 }

@@ -86,6 +86,15 @@ impl<'g> PageRef<'g> {
     }
 }
 
+/// A page that was taken out of a table.
+pub(super) struct Taken {
+    pub(super) page: Page,
+    /// As passed to `put`.
+    pub(super) kind: u8,
+    /// The bytes that the table shrank by.
+    pub(super) shrunk: usize,
+}
+
 /// The directory of a chunk, and the chunk's index in it.
 #[inline]
 fn place(chunk: u32) -> (usize, usize) {
@@ -240,23 +249,23 @@ impl PageTable {
         grown
     }
 
-    /// Takes a page out. The caller holds the shard's mutex and drops the page only after a grace period. Also returns
-    /// the bytes that the table shrank by.
-    pub(super) fn take(&self, page: u32) -> Option<(Page, usize)> {
+    /// Takes a page out. The caller holds the shard's mutex and drops the page only after a grace period.
+    pub(super) fn take(&self, page: u32) -> Option<Taken> {
         let (number, at) = chunk_of(page);
         let mut present = self.present.lock();
         let chunk = self.chunk(number)?;
-        chunk.addresses[at].swap(ptr::null_mut(), Ordering::AcqRel);
+        let tag = chunk.addresses[at].swap(ptr::null_mut(), Ordering::AcqRel).addr() & TAG;
         let page = chunk.pages[at].swap(ptr::null_mut(), Ordering::AcqRel);
         if page.is_null() {
             return None;
         }
         // SAFETY: invariant 1: the slot has just given up its one reference.
         let page = unsafe { Arc::from_raw(page) };
+        let kind = (tag >> KIND_SHIFT) as u8;
         let left = present.get(&number).map_or(0, |count| count - 1);
         if left > 0 {
             present.insert(number, left);
-            return Some((page, 0));
+            return Some(Taken { page, kind, shrunk: 0 });
         }
         present.remove(&number);
         let chunk = self.slot(number)?.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -264,7 +273,7 @@ impl PageTable {
         // for `present` (invariant 4).
         let chunk = unsafe { Box::from_raw(chunk) };
         crossbeam_epoch::pin().defer(move || drop(chunk));
-        Some((page, size_of::<Chunk>()))
+        Some(Taken { page, kind, shrunk: size_of::<Chunk>() })
     }
 
     /// Takes one credit away. Returns the credit before; `None` if the page is not cached.

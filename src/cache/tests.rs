@@ -109,12 +109,18 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
                 assert!((0..50).all(|at| !rig.has(file, at * 31, PageKind::Leaf)));
             }
             assert!(rig.cache.bytes_used() <= budget + CHUNK_BYTES);
+            let cached = rig.cache.statistics();
+            let pages = rig.cache.memory().page_bytes() as u64;
+            assert_eq!((cached.leaf_bytes + cached.index_bytes, cached.filter_bytes), (pages, 0));
         }
         let statistics = rig.cache.statistics();
+        assert_eq!(statistics.leaf_bytes > 0 && statistics.index_bytes > 0, budget > 0);
         assert_eq!((statistics.hits, statistics.misses), (hits, 20_000 - hits));
         assert_eq!(hits > 0, budget > 0);
         (0..20).for_each(|file| rig.remove_file(file));
         assert_eq!(rig.cache.bytes_used(), 0, "counted bytes were not subtracted again");
+        let emptied = rig.cache.statistics();
+        assert_eq!((emptied.leaf_bytes, emptied.index_bytes), (0, 0));
     }
 }
 

@@ -358,17 +358,17 @@ impl Db {
 
     /// Iterates over all pairs, at a new snapshot.
     pub fn iter(&self) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).iterate(Bounds::all())
+        Snapshot::take(&self.engine.read).into_iter_within(Bounds::all())
     }
 
     /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).iterate(Bounds::of_range(range))
+        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_range(range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).iterate(Bounds::of_prefix(prefix.as_ref()))
+        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// Estimates the size of a key range in bytes, in branch files and in memory. Old versions and deleted data count

@@ -79,17 +79,17 @@ impl ReadOnlyDb {
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
-        self.snapshot().iterate(Bounds::all())
+        self.snapshot().into_iter_within(Bounds::all())
     }
 
     /// Iterates over the pairs in a key range.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        self.snapshot().iterate(Bounds::of_range(range))
+        self.snapshot().into_iter_within(Bounds::of_range(range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
+        self.snapshot().into_iter_within(Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// Estimates the size of a key range in bytes; see `Db::approximate_size`.

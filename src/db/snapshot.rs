@@ -93,6 +93,11 @@ impl Snapshot {
     }
 
     pub(crate) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
-        Iter::new(Arc::clone(&self.read), Arc::clone(&self.pin), bounds)
+        self.clone().into_iter_within(bounds)
+    }
+
+    /// Makes an iterator of a snapshot that only this iterator reads.
+    pub(crate) fn into_iter_within(self, bounds: Bounds) -> Result<Iter> {
+        Iter::new(self.read, self.pin, bounds)
     }
 }

@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "it has the whole interface of what it replaces")]
 mod checked;
 
+mod striped;
+
 #[cfg(feature = "model-checking")]
 pub use checked::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, RwLock,
@@ -16,6 +18,7 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::{Arc, OnceLock};
+pub use striped::Striped;
 
 /// The number of this thread, for spreading threads over counters or lists.
 #[inline]

@@ -21,7 +21,8 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
         garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates
         background_write_limit background_paused ballast_bytes disk_full skipped buffer_bytes parent_bytes buffered_bytes
         transition_bytes checkpoint_bytes buffered_rows
-        quiet_compacted_bytes quiet_credit_bytes);
+        quiet_compacted_bytes quiet_credit_bytes
+        cache_leaf_bytes cache_index_bytes cache_filter_bytes searches rows_ahead read_waits read_wait_ns);
     result.set_item("write_amplification", stats.write_amplification())?;
     result.set_item("approximate_keys", stats.approximate_keys())?;
     result.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;

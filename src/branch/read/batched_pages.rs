@@ -75,13 +75,13 @@ impl<'t> Pages<'t> for BatchedPages<'t> {
 /// error.
 fn read_together(wanted: &[(&Branch, WantedPage)], guard: &mut Guard) -> Result<Vec<Page>> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
-    let storage = Arc::clone(&first.context().storage);
+    let context = first.context();
     let mut requests = Vec::with_capacity(wanted.len());
     for (branch, wanted) in wanted {
         requests.push(branch.request(*wanted)?);
     }
     // The guard is unpinned while this thread waits, so retired pages can be freed.
-    let done = guard.repin_after(|| storage.start_reads(requests).wait());
+    let done = guard.repin_after(|| context.reads.waiting(|| context.storage.start_reads(requests).wait()));
     let mut pages = Vec::with_capacity(wanted.len());
     for ((branch, wanted), done) in wanted.iter().zip(done) {
         pages.push(branch.arrived(done, *wanted)?);

@@ -142,7 +142,14 @@ impl Branch {
     pub(in crate::branch) fn read_page(&self, wanted: WantedPage, fill_cache: bool) -> Result<Page> {
         self.check_bounds(wanted, self.footer()?)?;
         let mut buffer = AlignedBuffer::new(wanted.bytes);
-        self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
+        let file = self.file()?;
+        let mut read = || file.read_exact_at(&mut buffer, wanted.offset);
+        // Merges fill no cache.
+        if fill_cache {
+            self.context().reads.waiting(read)?
+        } else {
+            read()?
+        }
         let page = self.checked_page(buffer, wanted)?;
         if fill_cache {
             self.insert_into_cache(wanted, &page);

@@ -214,7 +214,10 @@ impl ExtentReader {
             return;
         }
         // One request has exactly one result.
-        let Some(read) = reads.wait().pop() else { return };
+        let counters = &self.branch.context().reads;
+        let is_waited_for = self.purpose == Purpose::Read && !reads.is_done();
+        let mut done = if is_waited_for { counters.waiting(|| reads.wait()) } else { reads.wait() };
+        let Some(read) = done.pop() else { return };
         if is_wanted && read.result.is_ok() {
             let window = Window { buffer: read.buffer, start, filled: length };
             self.current = Some(Current { window, _lease: lease });
@@ -230,7 +233,10 @@ impl ExtentReader {
         let mut buffer = self.memory().take(bytes);
         let (mut start, mut filled) = self.extent(wanted.offset, wanted.bytes, bytes, footer);
         let file = self.file()?;
-        let mut result = file.read_exact_at(&mut buffer[..filled], start);
+        let mut result = match self.purpose {
+            Purpose::Read => self.branch.context().reads.waiting(|| file.read_exact_at(&mut buffer[..filled], start)),
+            Purpose::Compaction => file.read_exact_at(&mut buffer[..filled], start),
+        };
         if result.is_err() && filled > wanted.bytes {
             (start, filled) = (wanted.offset, wanted.bytes);
             result = file.read_exact_at(&mut buffer[..filled], start);

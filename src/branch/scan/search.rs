@@ -27,14 +27,14 @@ pub fn search_together<C>(
     let mut requests = Vec::new();
     loop {
         let mut is_under_way = false;
-        let mut storage = None;
+        let mut context = None;
         for cursor in sources.iter_mut().filter_map(&branch_of).filter(|cursor| cursor.is_searching()) {
             match cursor.advance(target, &guard)? {
                 SearchStep::Continue => is_under_way = true,
                 SearchStep::Missing(request) => {
                     is_under_way = true;
                     requests.push(request);
-                    storage.get_or_insert_with(|| Arc::clone(&cursor.branch().context().storage));
+                    context.get_or_insert_with(|| Arc::clone(cursor.branch().context()));
                 }
                 SearchStep::Arrived => {}
             }
@@ -42,11 +42,12 @@ pub fn search_together<C>(
         if !is_under_way {
             return Ok(reads);
         }
-        let Some(storage) = storage else { continue };
+        let Some(context) = context else { continue };
         reads += requests.len();
         let requests = std::mem::take(&mut requests);
         // The guard is unpinned while this thread waits, so retired pages can be freed.
-        let mut done = guard.repin_after(|| storage.start_reads(requests).wait()).into_iter();
+        let mut done =
+            guard.repin_after(|| context.reads.waiting(|| context.storage.start_reads(requests).wait())).into_iter();
         for cursor in sources.iter_mut().filter_map(&branch_of).filter(|cursor| cursor.needs_page()) {
             if let Some(done) = done.next() {
                 cursor.advance_with(done, target, &guard)?;

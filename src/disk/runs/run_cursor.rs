@@ -153,6 +153,10 @@ pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u6
     for cursor in cursors.iter_mut() {
         cursor.begin(target, expected)?;
     }
+    if let Some(first) = cursors.first().filter(|first| first.purpose == Purpose::Read) {
+        let runs = cursors.iter().filter(|cursor| cursor.is_open).count();
+        first.run.parts()[0].note_search(runs);
+    }
     let reads = search_together(cursors, RunCursor::opened_mut, target)?;
     cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;
     Ok(reads)

@@ -230,7 +230,10 @@ impl Position {
         // Without a cursor the view has just changed.
         let Some(cached) = guard.as_mut() else { return };
         match cached.cursor.read_ahead(count, &mut self.rows) {
-            Ok(()) => self.is_ahead = !cached.cursor.valid(),
+            Ok(()) => {
+                self.is_ahead = !cached.cursor.valid();
+                scope.read.branches.reads.note_rows_ahead(self.rows.len());
+            }
             Err(_) => *guard = None,
         }
     }

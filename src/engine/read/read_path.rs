@@ -58,6 +58,7 @@ impl ReadPath {
         let disk = view.disk.figures();
         let cache = self.cache.statistics();
         let items = self.cache.items().statistics();
+        let reads = self.branches.reads.figures();
         let level = |level: &LevelFigures| LevelStats {
             height: level.height,
             nodes: level.nodes,
@@ -85,6 +86,13 @@ impl ReadPath {
             cache_bytes: self.cache.bytes_used() as u64,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
+            cache_leaf_bytes: cache.leaf_bytes,
+            cache_index_bytes: cache.index_bytes,
+            cache_filter_bytes: cache.filter_bytes,
+            searches: reads.searches,
+            rows_ahead: reads.rows_ahead,
+            read_waits: reads.waits,
+            read_wait_ns: reads.wait_ns,
             items: items.items,
             item_hits: items.hits,
             snapshots: self.snapshots.count() as u64,

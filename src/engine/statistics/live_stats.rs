@@ -136,8 +136,9 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 59] {
+fn counters(stats: &mut Stats) -> [&mut u64; 73] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
+    let [runs1, runs2, runs3, runs4, runs6, runs8, runs16, more_runs] = &mut stats.searches;
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -198,6 +199,20 @@ fn counters(stats: &mut Stats) -> [&mut u64; 59] {
         &mut stats.buffered_rows,
         &mut stats.quiet_compacted_bytes,
         &mut stats.quiet_credit_bytes,
+        &mut stats.cache_leaf_bytes,
+        &mut stats.cache_index_bytes,
+        &mut stats.cache_filter_bytes,
+        runs1,
+        runs2,
+        runs3,
+        runs4,
+        runs6,
+        runs8,
+        runs16,
+        more_runs,
+        &mut stats.rows_ahead,
+        &mut stats.read_waits,
+        &mut stats.read_wait_ns,
     ]
 }
 

@@ -182,10 +182,25 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Page cache lookups that missed.
     pub cache_misses: u64,
+    /// The part of `cache_bytes` that leaves have. If stores share a cache, this and the next two are of all of them.
+    pub cache_leaf_bytes: u64,
+    /// The part of `cache_bytes` that index pages have, and fences: first bytes of the keys of leaves.
+    pub cache_index_bytes: u64,
+    /// The part of `cache_bytes` that filters and maplets have.
+    pub cache_filter_bytes: u64,
     /// Items in the item cache: values that are cached without their pages, after a read from disk.
     pub items: u64,
     /// Gets that the item cache answered.
     pub item_hits: u64,
+    /// Searches of iterators by the number of runs in which they searched: 1, 2, 3, 4, 5 or 6, 7 or 8, 9 to 16, more. A
+    /// seek is one search, and so is each step of a scan from one leaf of the tree to the next.
+    pub searches: [u64; 8],
+    /// Pairs that iterators copied from their pages ahead of their user, several at once.
+    pub rows_ahead: u64,
+    /// Times that reads of users waited for the disk. Pages that were read together are one wait.
+    pub read_waits: u64,
+    /// Time of all these waits, in nanoseconds.
+    pub read_wait_ns: u64,
     /// The memory budget in bytes.
     pub memory_budget: u64,
     /// Live snapshots, including those of iterators and transactions.
@@ -355,6 +370,17 @@ impl fmt::Display for Stats {
             "memory       {} entries in {} generations, {} bytes; cache {} bytes, {} items; budget {}",
             self.memory_entries, self.generations, self.memory_bytes, self.cache_bytes, self.items, self.memory_budget
         )?;
+        let runs: u64 = self.searches.iter().sum();
+        if runs + self.read_waits > 0 {
+            writeln!(
+                f,
+                "reads        {} waits for the disk, {} us; searches by runs met {:?}, {} rows ahead",
+                self.read_waits,
+                self.read_wait_ns / 1000,
+                self.searches,
+                self.rows_ahead
+            )?;
+        }
         writeln!(
             f,
             "written      {} operations, {} bytes; log {}, incorporated {}, compacted {}; amplification {:.2}",

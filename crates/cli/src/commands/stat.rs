@@ -102,6 +102,22 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if looked > 0 {
         rows.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
     }
+    let kinds = [stats.cache_leaf_bytes, stats.cache_index_bytes, stats.cache_filter_bytes];
+    if kinds.iter().any(|bytes| *bytes > 0) {
+        let [leaves, index, filters] = kinds.map(size);
+        rows.push(("cached leaves, index, filters", format!("{leaves}, {index}, {filters}")));
+    }
+    if stats.read_waits > 0 {
+        let each = stats.read_wait_ns as f64 / 1e3 / stats.read_waits as f64;
+        rows.push(("reads that waited for the disk", format!("{}, {each:.0} us each", grouped(stats.read_waits))));
+    }
+    if stats.searches.iter().any(|count| *count > 0) {
+        let counts = stats.searches.map(grouped).join(", ");
+        rows.push(("searches by runs: 1, 2, 3, 4, -6, -8, -16, more", counts));
+    }
+    if stats.rows_ahead > 0 {
+        rows.push(("pairs that scans read ahead", grouped(stats.rows_ahead)));
+    }
     let tree_work = [
         ("leaves split", stats.splits),
         ("nodes joined", stats.joins),
@@ -253,7 +269,14 @@ fn statistics(stats: &Stats) -> Report {
     report
         .count("cache_hits", "", stats.cache_hits)
         .count("cache_misses", "", stats.cache_misses)
+        .size("cache_leaf_bytes", "", stats.cache_leaf_bytes)
+        .size("cache_index_bytes", "", stats.cache_index_bytes)
+        .size("cache_filter_bytes", "", stats.cache_filter_bytes)
         .count("item_hits", "", stats.item_hits)
+        .member("searches", stats.searches.to_vec().into())
+        .count("rows_ahead", "", stats.rows_ahead)
+        .count("read_waits", "", stats.read_waits)
+        .count("read_wait_ns", "", stats.read_wait_ns)
         .count("snapshots", "", stats.snapshots)
         .member("oldest_snapshot_s", stats.oldest_snapshot.map(|age| age.as_secs_f64()).into())
         .count("writes", "", stats.writes)
@@ -309,10 +332,15 @@ mod tests {
         (stats.splits, stats.joins, stats.live_rewrites, stats.reused_bytes) = (7, 5, 1, 2048);
         stats.quiet_compacted_bytes = 4096;
         (stats.cache_hits, stats.cache_misses) = (3, 1);
+        (stats.cache_leaf_bytes, stats.cache_index_bytes, stats.cache_filter_bytes) = (8192, 4096, 0);
+        (stats.searches, stats.rows_ahead) = ([2000, 1, 0, 0, 0, 0, 0, 3], 1500);
+        (stats.read_waits, stats.read_wait_ns) = (4, 500_000);
         (stats.conflicts, stats.retried_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let rows = writer_counters(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
+            cached leaves, index, filters: 8.0 KiB, 4.0 KiB, 0 B\nreads that waited for the disk: 4, 125 us each\n\
+            searches by runs: 1, 2, 3, 4, -6, -8, -16, more: 2,000, 1, 0, 0, 0, 0, 0, 3\npairs that scans read ahead: 1,500\n\
             leaves split: 7\nnodes joined: 5\nfiles rewritten to drop dead data: 1\nreused unchanged by merges: 2.0 KiB\n\
             rewritten in quiet times: 4.0 KiB\nwrites slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
             transactions that conflicted: 6\nupdates retried: 1,234\nbackground write limit: 1.0 MiB/s\n\

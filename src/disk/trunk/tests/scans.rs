@@ -1,4 +1,4 @@
-//! Merges for scans happen once scans have paid as much for runs as a merge costs, and not before.
+//! Merges for scans happen once scans have paid for them, and not before.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::jobs::claims::Claims;
@@ -8,6 +8,7 @@ use crate::disk::trunk::jobs::job::Purpose;
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::tree::empty_overlaps::SplitPlan;
 use crate::disk::trunk::tree::merge_range;
+use crate::disk::trunk::tree::scan_cost::BYTES_PER_UNIT;
 use crate::disk::trunk::{Job, TrunkOptions};
 use crate::io::simulated::Operation;
 use crate::merge::{Cursor, EntryRef, Limit};
@@ -100,7 +101,7 @@ fn scans_size_their_first_read_by_earlier_scans() {
     assert!(later <= 3, "{later} more reads in ten scans: only a scan at the end of a file needs a second read");
 }
 
-/// Merges cost no more than scans have paid before, however often new runs come.
+/// Merges process no more than what scans have paid for before, however often new runs come.
 #[test]
 fn merges_for_scans_cost_no_more_than_the_scans() {
     let mut rig = rig();
@@ -114,10 +115,9 @@ fn merges_for_scans_cost_no_more_than_the_scans() {
         rig.incorporate(writes);
         rig.work();
     }
-    // By `tree/scan_cost.rs` a search in n runs pays for n - 1 times 250 bytes, and for disk reads. There are no
-    // disk reads here.
+    // A search in n runs pays n - 1 units, and for disk reads. There are no disk reads here.
     let (rewritten, runs_max) = (rig.trunk.written().scan_compacted_bytes, 24);
-    assert!(rewritten > 0 && rewritten < seeks * runs_max * 250, "{rewritten} bytes for {seeks} searches");
+    assert!(rewritten > 0 && rewritten < seeks * runs_max * BYTES_PER_UNIT, "{rewritten} bytes for {seeks} searches");
     rig.check_reads(&mut Random(9), 100);
 }
 
@@ -225,8 +225,7 @@ fn what_scans_have_paid_outlives_a_merge_of_some_runs_and_a_split() {
     rig.finish(&job);
     drop(job);
     let left = rig.tree.root().scans.units();
-    // By `tree/scan_cost.rs`, 250 bytes are a unit.
-    assert_eq!(left, paid - merged.div_ceil(250), "{paid} units were paid and {merged} bytes merged");
+    assert_eq!(left, paid - merged.div_ceil(BYTES_PER_UNIT), "{paid} units were paid and {merged} bytes merged");
     assert!(left > paid / 2);
 
     let range = NodeRange::of(rig.tree.root());
