@@ -103,6 +103,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn list(&self) -> Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>>;
+    /// Performs a read that the caller waits for, and does so in the way that takes the least time.
+    fn read(&self, request: ReadRequest) -> ReadDone {
+        request.perform()
+    }
     /// Starts reads that overlap with each other and with the caller, until the caller waits for them (`reads`). By
     /// default they are performed at once, one after the other.
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {

@@ -24,12 +24,13 @@ mod read_threads;
 mod ring;
 mod ring_pool;
 mod room;
+mod spinning;
 mod temporary;
 #[cfg(test)]
 mod tests;
 
 use super::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile,
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadDone, ReadRequest, Storage, StorageFile,
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
@@ -206,6 +207,16 @@ impl Storage for PosixStorage {
         }
         let aligned = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create);
         Ok(Arc::new(PosixFile::new(file, self.path_of(name), aligned, direct)))
+    }
+
+    fn read(&self, mut request: ReadRequest) -> ReadDone {
+        // A thread that reads for another one costs more than it gains.
+        let Some(rings) = self.rings().filter(|_| !is_low()) else { return request.perform() };
+        if request.file.read_resident(&mut request.buffer[..request.length], request.offset) {
+            return ReadDone { buffer: request.buffer, result: Ok(()) };
+        }
+        let done = Box::new(rings.start(vec![request])).wait().pop();
+        done.unwrap_or_else(|| unreachable!("one request has one result"))
     }
 
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {

@@ -140,17 +140,13 @@ impl Branch {
     /// Reads a page that is not in the cache.
     #[cold]
     pub(in crate::branch) fn read_page(&self, wanted: WantedPage, fill_cache: bool) -> Result<Page> {
-        self.check_bounds(wanted, self.footer()?)?;
-        let mut buffer = AlignedBuffer::new(wanted.bytes);
-        let file = self.file()?;
-        let mut read = || file.read_exact_at(&mut buffer, wanted.offset);
+        let request = self.request(wanted)?;
+        let context = self.context();
+        let read = || context.storage.read(request);
         // Merges fill no cache.
-        if fill_cache {
-            self.context().reads.waiting(read)?
-        } else {
-            read()?
-        }
-        let page = self.checked_page(buffer, wanted)?;
+        let done = if fill_cache { context.reads.waiting(read) } else { read() };
+        done.result?;
+        let page = self.checked_page(done.buffer, wanted)?;
         if fill_cache {
             self.insert_into_cache(wanted, &page);
         }

@@ -7,7 +7,9 @@
 //! 2. Rings in `idle` have nothing in flight; those in `ending` only abandoned reads.
 //! 3. The mutex is not held during system calls or while buffers are freed.
 
+use super::priority::is_low;
 use super::ring::{RING_DEPTH, Ring};
+use super::spinning::Spinning;
 use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
 use crate::util::sync::{Arc, Mutex};
 use std::collections::VecDeque;
@@ -27,13 +29,15 @@ struct Rings {
 #[derive(Debug)]
 pub(super) struct RingPool {
     rings: Mutex<Rings>,
+    spinning: Spinning,
 }
 
 impl RingPool {
     /// A pool with one ring. An error if the kernel has none or forbids it.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let first = Ring::new()?;
-        Ok(Arc::new(Self { rings: Mutex::new(Rings { idle: vec![first], ending: Vec::new(), made: 1 }) }))
+        let rings = Rings { idle: vec![first], ending: Vec::new(), made: 1 };
+        Ok(Arc::new(Self { rings: Mutex::new(rings), spinning: Spinning::new() }))
     }
 
     /// Starts reads. If no ring is free, they are started when they are waited for.
@@ -156,6 +160,15 @@ impl PendingReads for RingReads {
     fn wait(mut self: Box<Self>) -> Vec<ReadDone> {
         if self.ring.is_none() {
             self.ring = self.pool.take();
+        }
+        let pool = Arc::clone(&self.pool);
+        let wait = pool.spinning.begin(!is_low());
+        // Everything was submitted when it was started, unless the ring was full.
+        if self.queue.is_empty() {
+            wait.spin(|| {
+                self.feed();
+                self.left == 0
+            });
         }
         loop {
             self.feed();

@@ -90,7 +90,38 @@ fn files_of_every_mode_can_be_read() {
             let done = storage.start_reads(vec![page_read(&file, 3), page_read(&file, 4)]).wait();
             assert_pages(&done[0].buffer, 1, 3);
             assert_pages(&done[1].buffer, 1, 4);
+            let done = storage.read(page_read(&file, 5));
+            done.result.unwrap();
+            assert_pages(&done.buffer, 1, 5);
         }
+    });
+}
+
+/// Single reads by several threads, while others hold every ring.
+#[test]
+fn single_reads_return_their_bytes_or_their_own_error() {
+    on_every_storage(|storage| {
+        let file = filled(storage, "a", 1, 300);
+        let read_all = |seed: u64| {
+            let mut random = seed;
+            for _ in 0..200 {
+                let page = splitmix64(&mut random) % 310;
+                let done = storage.read(page_read(&file, page));
+                if page < 300 {
+                    done.result.unwrap();
+                    assert_pages(&done.buffer, 1, page);
+                } else {
+                    assert_eq!(kind::<()>(done.result), ErrorKind::UnexpectedEof, "page {page}");
+                }
+            }
+        };
+        let handles: Vec<_> = (0..70).map(|page| storage.start_reads(vec![page_read(&file, page)])).collect();
+        std::thread::scope(|scope| {
+            let read_all = &read_all;
+            (1..4).for_each(|seed| drop(scope.spawn(move || read_all(seed))));
+        });
+        drop(handles);
+        read_all(4);
     });
 }
 
