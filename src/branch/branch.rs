@@ -99,7 +99,7 @@ impl Branch {
         &self.searches_without_fences
     }
 
-    /// Counts a user's search in so many runs, of which this branch belongs to one.
+    /// Counts a user's search in so many runs, one of which has this branch.
     pub fn note_search(&self, runs: usize) {
         self.context.reads.note_search(runs);
     }

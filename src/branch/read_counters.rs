@@ -1,8 +1,8 @@
-//! What reads of users have cost since the store was opened: runs that searches met, rows that were read ahead, waits for
-//! the disk. Any thread.
+//! What reads of users have cost since the store was opened: runs that searches met, rows that were read ahead, waits
+//! for the disk. Any thread.
 //!
-//! A count uses a load and a store and no atomic addition: where threads share a counter one may be lost, and an atomic
-//! addition would cost a short scan more than what it counts.
+//! Searches and rows are counted with a load and a store and no atomic addition, which would cost a short scan more
+//! than what it counts. Where two threads share a counter, some counts may be lost.
 
 use crate::io::Clock;
 use crate::util::sync::{Arc, AtomicU64, Ordering, Striped};
@@ -73,8 +73,8 @@ impl ReadCounters {
         let began = self.clock.now();
         let result = wait();
         let counts = self.counts.mine();
-        add(&counts.waits, 1);
-        add(&counts.wait_ns, self.clock.now().saturating_sub(began).as_nanos() as u64);
+        counts.waits.fetch_add(1, Ordering::Relaxed);
+        counts.wait_ns.fetch_add(self.clock.now().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
         result
     }
 

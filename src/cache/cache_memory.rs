@@ -51,8 +51,8 @@ const ITEMS_DIVISOR: usize = 2;
 /// See invariant 5.
 const ITEMS_IDLE_ROUNDS: u32 = 10;
 
-/// More than the greatest number of a kind of pages.
-const KINDS: usize = PageKind::Fences as usize + 1;
+/// As many kinds of pages as a table can tell apart.
+const KINDS: usize = 16;
 
 #[derive(Debug)]
 struct Entry {

@@ -52,12 +52,10 @@ pub struct PageCache {
 }
 
 /// The credit of a new page of this kind, and the most credit that it can gain. A leaf without hits is evicted in the
-/// first round, so a scan does not clear the cache. Most gets of a branch need its index pages, and its filter pages only
-/// until a maplet answers for it.
+/// first round, so a scan does not clear the cache. Most gets of a branch need its index and filter pages.
 fn credits(kind: PageKind) -> (usize, usize) {
     match kind {
         PageKind::Leaf => (0, 2),
-        PageKind::Filter => (1, CREDIT_MAX),
         _ => (4, CREDIT_MAX),
     }
 }

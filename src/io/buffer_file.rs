@@ -66,6 +66,11 @@ impl StorageFile for BufferFile {
         if filled < buffer.len() { Err(self.error("read", ErrorKind::UnexpectedEof)) } else { Ok(()) }
     }
 
+    /// All of it is in memory.
+    fn read_resident(&self, buffer: &mut [u8], offset: u64) -> bool {
+        self.read_exact_at(buffer, offset).is_ok()
+    }
+
     /// At the end of the file only.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let mut pieces = self.pieces.write();

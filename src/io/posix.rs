@@ -4,7 +4,7 @@
 //! goes through the page cache instead, and later files do not try it again. Callers follow the alignment rules in both
 //! cases, and both assert them, so that a test on tmpfs finds what would fail on a disk.
 //!
-//! Overlapping reads use io_uring. If the first attempt finds that the kernel has none or forbids it (as containers
+//! Overlapping reads, and single ones that a thread waits for, use io_uring. If the first attempt finds that the kernel has none or forbids it (as containers
 //! often do), threads read from then on.
 //!
 //! Invariants:
@@ -30,7 +30,8 @@ mod temporary;
 mod tests;
 
 use super::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadDone, ReadRequest, Storage, StorageFile,
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadDone, ReadRequest, Storage,
+    StorageFile,
 };
 use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
@@ -118,7 +119,7 @@ impl PosixStorage {
         Self { cached_files: CachedFiles::new(Arc::new(room)), ..self }
     }
 
-    /// Whether overlapping reads use io_uring here.
+    /// Whether reads use io_uring here.
     pub fn has_io_uring(&self) -> bool {
         self.rings().is_some()
     }
@@ -210,8 +211,10 @@ impl Storage for PosixStorage {
     }
 
     fn read(&self, mut request: ReadRequest) -> ReadDone {
-        // A thread that reads for another one costs more than it gains.
-        let Some(rings) = self.rings().filter(|_| !is_low()) else { return request.perform() };
+        // Background threads do not spin, so a plain call costs them less. Where direct reads are refused, a ring may read
+        // on threads of the kernel.
+        let is_plain = is_low() || self.direct_refused.load(Ordering::Relaxed);
+        let Some(rings) = self.rings().filter(|_| !is_plain) else { return request.perform() };
         if request.file.read_resident(&mut request.buffer[..request.length], request.offset) {
             return ReadDone { buffer: request.buffer, result: Ok(()) };
         }

@@ -17,7 +17,7 @@ use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::maplet_page::MapletPage;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
-use crate::io::{AlignedBuffer, StorageFile};
+use crate::io::{AlignedBuffer, ReadRequest, StorageFile};
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, FileNumber, Result};
 use crossbeam_epoch::Guard;
@@ -117,7 +117,7 @@ impl Maplet {
         if self.is_broken() {
             return Columns::ALL;
         }
-        match self.file().and_then(|file| self.read(&*file, number)) {
+        match self.file().and_then(|file| self.read(file, number)) {
             Ok(page) => {
                 self.context.cache.insert_missed(&self.table, number, Arc::clone(&page), PageKind::Maplet);
                 maplet::columns_of(page.payload(), fingerprint, self.meta.pages)
@@ -131,11 +131,14 @@ impl Maplet {
         }
     }
 
-    /// Reads and checks a page.
-    fn read(&self, file: &dyn StorageFile, number: u32) -> Result<Page> {
-        let mut buffer = AlignedBuffer::new(PAGE_BYTES);
-        self.read_pages(file, number, &mut buffer)?;
-        Ok(Arc::new(PageBuffer::from(buffer)))
+    /// Reads and checks a page for a get, which waits for it.
+    fn read(&self, file: Arc<dyn StorageFile>, number: u32) -> Result<Page> {
+        let (offset, buffer) = (u64::from(number) * PAGE_BYTES as u64, AlignedBuffer::new(PAGE_BYTES));
+        let request = ReadRequest::new(file, offset, PAGE_BYTES, buffer);
+        let done = self.context.reads.waiting(|| self.context.storage.read(request));
+        done.result?;
+        self.check_pages(number, &done.buffer)?;
+        Ok(Arc::new(PageBuffer::from(done.buffer)))
     }
 
     fn file(&self) -> Result<Arc<dyn StorageFile>> {
@@ -149,9 +152,12 @@ impl Maplet {
 
     /// Reads and checks as many pages of `file` as fit into `buffer`. Bypasses the cache.
     pub(in crate::branch) fn read_pages(&self, file: &dyn StorageFile, first: u32, buffer: &mut [u8]) -> Result<()> {
-        let offset = u64::from(first) * PAGE_BYTES as u64;
-        file.read_exact_at(buffer, offset)?;
-        for (number, page) in (u64::from(first)..).zip(buffer.chunks(PAGE_BYTES)) {
+        file.read_exact_at(buffer, u64::from(first) * PAGE_BYTES as u64)?;
+        self.check_pages(first, buffer)
+    }
+
+    fn check_pages(&self, first: u32, pages: &[u8]) -> Result<()> {
+        for (number, page) in (u64::from(first)..).zip(pages.chunks(PAGE_BYTES)) {
             let offset = number * PAGE_BYTES as u64;
             let header = page::check(page, offset, self.context.owner(self.meta.file), &self.path)?;
             let is_whole = header.kind == PageKind::Maplet && header.compression == Compression::None;
@@ -186,8 +192,12 @@ impl Maplet {
             return Ok(());
         }
         let file = self.direct_file()?;
-        let pages: Result<Vec<Page>> = (0..self.meta.pages).map(|number| self.read(&*file, number)).collect();
-        let pages = pages?;
+        let read = |number| {
+            let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+            self.read_pages(&*file, number, &mut buffer)?;
+            Ok(PageBuffer::from(buffer))
+        };
+        let pages: Vec<PageBuffer> = (0..self.meta.pages).map(read).collect::<Result<_>>()?;
         let mut fingerprints = Vec::new();
         for branch in branches {
             let Some(column) = self.column_of(branch.meta().file) else { continue };

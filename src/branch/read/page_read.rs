@@ -143,8 +143,8 @@ impl Branch {
         let request = self.request(wanted)?;
         let context = self.context();
         let read = || context.storage.read(request);
-        // Merges fill no cache.
-        let done = if fill_cache { context.reads.waiting(read) } else { read() };
+        // Merges fill no cache, and a file in memory lets nobody wait.
+        let done = if fill_cache && self.in_buffer().is_none() { context.reads.waiting(read) } else { read() };
         done.result?;
         let page = self.checked_page(done.buffer, wanted)?;
         if fill_cache {

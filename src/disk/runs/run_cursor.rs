@@ -153,13 +153,16 @@ pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u6
     for cursor in cursors.iter_mut() {
         cursor.begin(target, expected)?;
     }
-    if let Some(first) = cursors.first().filter(|first| first.purpose == Purpose::Read) {
-        let runs = cursors.iter().filter(|cursor| cursor.is_open).count();
-        first.run.parts()[0].note_search(runs);
-    }
     let reads = search_together(cursors, RunCursor::opened_mut, target)?;
     cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;
     Ok(reads)
+}
+
+/// Counts a user's search with these cursors.
+pub fn note_search(cursors: &[RunCursor]) {
+    if let Some(branch) = cursors.first().and_then(|first| first.run.parts().first()) {
+        branch.note_search(cursors.iter().filter(|cursor| cursor.is_open).count());
+    }
 }
 
 /// One cursor over runs that are in age order, oldest first.

@@ -132,7 +132,7 @@ impl Trunk {
         })
     }
 
-    /// Work that makes scans cheaper, where scans have already paid as much for runs as the work costs. For when `pick`
+    /// Work that makes scans cheaper, where scans have already paid for it. For when `pick`
     /// finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
         self.pick_with(Purpose::Scans, |claim| {

@@ -193,11 +193,14 @@ pub struct Stats {
     /// Gets that the item cache answered.
     pub item_hits: u64,
     /// Searches of iterators by the number of runs in which they searched: 1, 2, 3, 4, 5 or 6, 7 or 8, 9 to 16, more. A
-    /// seek is one search, and so is each step of a scan from one leaf of the tree to the next.
+    /// seek is one search, and so is each step of a scan from one leaf of the tree to the next. Where threads share a
+    /// counter, some are lost; the same holds for `rows_ahead`.
     pub searches: [u64; 8],
     /// Pairs that iterators copied from their pages ahead of their user, several at once.
     pub rows_ahead: u64,
-    /// Times that reads of users waited for the disk. Pages that were read together are one wait.
+    /// Times that reads waited for pages that were not in the page cache: reads of users, and the few by which background
+    /// work samples leaves. Pages that were read together are one wait. Not counted are waits for value files, and for
+    /// what is read once when a file is first used.
     pub read_waits: u64,
     /// Time of all these waits, in nanoseconds.
     pub read_wait_ns: u64,

@@ -161,10 +161,12 @@ impl PendingReads for RingReads {
         if self.ring.is_none() {
             self.ring = self.pool.take();
         }
+        // What found no place in the ring when it was started is not submitted yet.
+        let was_submitted = self.queue.is_empty();
+        self.feed();
         let pool = Arc::clone(&self.pool);
-        let wait = pool.spinning.begin(!is_low());
-        // Everything was submitted when it was started, unless the ring was full.
-        if self.queue.is_empty() {
+        let wait = (was_submitted && self.left > 0 && !is_low()).then(|| pool.spinning.begin());
+        if let Some(wait) = &wait {
             wait.spin(|| {
                 self.feed();
                 self.left == 0

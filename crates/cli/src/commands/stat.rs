@@ -113,7 +113,7 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     }
     if stats.searches.iter().any(|count| *count > 0) {
         let counts = stats.searches.map(grouped).join(", ");
-        rows.push(("searches by runs: 1, 2, 3, 4, -6, -8, -16, more", counts));
+        rows.push(("searches by runs: 1, 2, 3, 4, 5-6, 7-8, 9-16, more", counts));
     }
     if stats.rows_ahead > 0 {
         rows.push(("pairs that scans read ahead", grouped(stats.rows_ahead)));
@@ -340,7 +340,7 @@ mod tests {
         let rows = writer_counters(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
             cached leaves, index, filters: 8.0 KiB, 4.0 KiB, 0 B\nreads that waited for the disk: 4, 125 us each\n\
-            searches by runs: 1, 2, 3, 4, -6, -8, -16, more: 2,000, 1, 0, 0, 0, 0, 0, 3\npairs that scans read ahead: 1,500\n\
+            searches by runs: 1, 2, 3, 4, 5-6, 7-8, 9-16, more: 2,000, 1, 0, 0, 0, 0, 0, 3\npairs that scans read ahead: 1,500\n\
             leaves split: 7\nnodes joined: 5\nfiles rewritten to drop dead data: 1\nreused unchanged by merges: 2.0 KiB\n\
             rewritten in quiet times: 4.0 KiB\nwrites slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
             transactions that conflicted: 6\nupdates retried: 1,234\nbackground write limit: 1.0 MiB/s\n\

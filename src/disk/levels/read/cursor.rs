@@ -10,7 +10,7 @@
 use crate::branch::Target;
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::runs::run::{self, Key};
-use crate::disk::runs::run_cursor::{RunCursor, seek_together};
+use crate::disk::runs::run_cursor::{RunCursor, note_search, seek_together};
 use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visitor};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
@@ -72,6 +72,7 @@ impl LevelsCursor {
     fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool) -> Result<()> {
         let target = Target { key, number, backward };
         self.cursor.search(backward, |runs| seek_together(runs, target, 0))?;
+        note_search(self.cursor.sources());
         self.look()
     }
 

@@ -5,7 +5,7 @@ use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
 
-/// The next step for a leaf on whose path scans have paid as much for runs as merging them costs. First everything on
+/// The next step for a leaf on whose path scans have paid for merging them. First everything on
 /// the path is flushed down to the leaf, then the leaf is merged into one run. The leaf for which scans have paid most
 /// goes first.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {

@@ -9,7 +9,7 @@
 
 use crate::branch::Target;
 use crate::disk::runs::run;
-use crate::disk::runs::run_cursor::{RunCursor, seek_together};
+use crate::disk::runs::run_cursor::{RunCursor, note_search, seek_together};
 use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::format::sorted_page::SortedPage;
@@ -91,6 +91,7 @@ impl Path {
     fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool, expected: u64) -> Result<()> {
         let target = Target { key, number, backward };
         let reads = self.cursor.search(backward, |runs| seek_together(runs, target, expected))?;
+        note_search(self.cursor.sources());
         if let Some(leaf) = &self.leaf {
             leaf.scans.charge(self.cursor.sources().len(), reads);
         }
@@ -271,6 +272,7 @@ impl Cursor for TreeCursor {
         self.begin_scan();
         self.path.change(&self.tree, |node| node.pivots.len().saturating_sub(1))?;
         self.path.cursor.seek_last()?;
+        note_search(self.path.cursor.sources());
         self.settle_back()
     }
 

@@ -3,16 +3,17 @@
 //! concurrent updates may be lost.
 //!
 //! The rule is that of the ski rental problem: once scans have paid half as much for runs as a merge costs, the path is
-//! merged. So merges for scans never cost more than twice what the scans themselves have, and a path that is scanned for
-//! long pays for its runs once. A merge of a whole leaf starts a new count. A merge of some of its runs takes what it cost from the
-//! count, and the parts of a split leaf share it. *Otherwise,* when each of these began a new count: scans beside writes
-//! paid for the same leaf again and again, and it was never merged.
+//! merged. So merges for scans never cost more than twice what the scans themselves have, and a path that is scanned
+//! for long pays for its runs once. A merge of a whole leaf starts a new count. A merge of some of its runs takes what
+//! it cost from the count, and the parts of a split leaf share it. *Otherwise,* when each of these began a new count:
+//! scans beside writes paid for the same leaf again and again, and it was never merged.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// Bytes that a merge may process for each unit. A unit is about a microsecond, which a search in one more run takes if its
-/// pages are in memory. In a microsecond a merge processes 200 to 250 bytes. But somebody waits for the scan, and merges run
-/// beside it with a low priority, so a microsecond of a scan is worth two of a merge (`docs/performance.md`, Short scans).
+/// Bytes that a merge may process for each unit. A unit is about a microsecond, which a search in one more run takes if
+/// its pages are in memory. In a microsecond a merge processes 200 to 250 bytes. But somebody waits for the scan, and
+/// merges run beside it with a low priority, so a microsecond of a scan is worth two of a merge (`docs/performance.md`,
+/// Short scans).
 pub const BYTES_PER_UNIT: u64 = 500;
 /// Units of a disk read for which a search waits.
 const UNITS_PER_READ: u64 = 32;
@@ -64,7 +65,7 @@ impl ScanCost {
         }
     }
 
-    /// Whether merging `bytes` would have cost less.
+    /// Whether that pays for merging `bytes`.
     pub fn exceeds(&self, bytes: u64) -> bool {
         self.units().saturating_mul(BYTES_PER_UNIT) > bytes
     }
