@@ -88,3 +88,17 @@ fn warm_scans_allocate_only_bounds_and_snapshot() {
     let found = places(|| numbers(1).for_each(|number| scan(number % KEYS)));
     assert!(allocated <= 3 * 1_000, "{allocated} allocations in 1000 scans, such as {found:#?}");
 }
+
+#[test]
+fn warm_seeks_of_a_kept_iterator_allocate_nothing() {
+    let store = Store::new(64).into_files();
+    let mut iter = store.db.iter().unwrap();
+    let mut seeks = || {
+        for number in numbers(10_000) {
+            iter.seek(key(number)).unwrap();
+            (0..20).for_each(|_| iter.step().unwrap());
+        }
+    };
+    seeks();
+    assert_none("seeks of a kept iterator", seeks);
+}

@@ -167,6 +167,12 @@ pub struct Run {
     /// Size of a key
     #[arg(long, value_name = "BYTES", default_value_t = 8)]
     pub key_size: usize,
+    /// Bytes of a key, at its start, that are the same in all keys
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub key_prefix: usize,
+    /// Pairs that `seekrandom` reads after the first
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    pub seek_nexts: u64,
     /// Seed of the generated work
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,

@@ -178,6 +178,8 @@ fn plan(
     let settings = Settings {
         num: Some(num),
         key_size: arguments.key_size,
+        key_prefix: arguments.key_prefix,
+        seek_nexts: arguments.seek_nexts,
         value_size: arguments.value_size,
         seed: arguments.seed,
         check: arguments.check,
@@ -345,6 +347,7 @@ fn identity(plan: &Plan, turn: &Turn, path: String) -> Identity {
     plan.engines[turn.engine].name.clone_into(&mut outcome.engine);
     outcome.threads = turn.threads;
     outcome.key_size = settings.key_size;
+    outcome.key_prefix = settings.key_prefix;
     outcome.value_size = settings.value_size;
     outcome.memory_mb = settings.engine.memory.map(|bytes| bytes as f64 / (1 << 20) as f64);
     outcome.sync = settings.engine.sync;

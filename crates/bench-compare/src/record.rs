@@ -61,6 +61,8 @@ pub struct Conditions {
     pub sync: bool,
     /// Bytes of a key.
     pub key_size: usize,
+    /// Bytes of a key that are the same in all keys.
+    pub key_prefix: usize,
     /// Bytes of a value.
     pub value_size: usize,
     /// The seed.
@@ -78,6 +80,7 @@ impl Record {
             memory_mib: self.outcome.memory_mb.unwrap_or(0.0) as u64,
             sync: self.outcome.sync,
             key_size: self.outcome.key_size,
+            key_prefix: self.outcome.key_prefix,
             value_size: self.outcome.value_size,
             seed: self.seed,
             limit: self.limit.clone(),

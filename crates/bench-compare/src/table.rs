@@ -41,7 +41,8 @@ pub fn render(groups: &[Group<'_>]) -> String {
 
 /// The conditions in a sentence.
 pub fn describe(conditions: &Conditions) -> String {
-    let Conditions { num, threads, memory_mib, sync, key_size, value_size, limit, .. } = conditions;
+    let Conditions { num, threads, memory_mib, sync, key_size, key_prefix, value_size, limit, .. } = conditions;
+    let shared = if *key_prefix > 0 { format!(" ({key_prefix} of them the same in all)") } else { String::new() };
     let memory = match (memory_mib, limit.as_str()) {
         (0, "none") => "default options, all of the machine's memory".to_owned(),
         (0, limit) => format!("default options, memory limited ({limit})"),
@@ -49,7 +50,7 @@ pub fn describe(conditions: &Conditions) -> String {
         (mib, _) => format!("{mib} MiB of memory for each engine (page cache included)"),
     };
     format!(
-        "{} pairs of {key_size} and {value_size} bytes, {threads} thread{}, {memory}, {}",
+        "{} pairs of {key_size}{shared} and {value_size} bytes, {threads} thread{}, {memory}, {}",
         count(*num as f64),
         if *threads == 1 { "" } else { "s" },
         if *sync { "every write synced" } else { "log on, not synced" }

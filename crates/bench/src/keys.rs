@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const KEY_BYTES: std::ops::RangeInclusive<usize> = 2..=1024;
 /// The part that distinguishes keys; longer keys continue with bytes that follow from it.
 const HEAD_BYTES: usize = 8;
+/// What a prefix consists of.
+const SHARED_BYTE: u8 = b'/';
 
 /// How key numbers map to key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +35,21 @@ pub enum Order {
 pub struct Keys {
     order: Order,
     bytes: usize,
+    /// Bytes at the start of every key that are the same in all.
+    prefix: usize,
 }
 
 impl Keys {
     /// Keys of this many bytes, within `KEY_BYTES`.
     pub fn new(order: Order, bytes: usize) -> Self {
         debug_assert!(KEY_BYTES.contains(&bytes));
-        Self { order, bytes }
+        Self { order, bytes, prefix: 0 }
+    }
+
+    /// The same number of bytes, of which the first `prefix` are the same in all keys.
+    pub fn sharing(self, prefix: usize) -> Self {
+        debug_assert!(KEY_BYTES.contains(&self.bytes.saturating_sub(prefix)));
+        Self { prefix, ..self }
     }
 
     /// Bytes of every key.
@@ -73,6 +83,8 @@ impl Keys {
     #[inline]
     fn place(&self, number: u64, position: u64, out: &mut [u8]) {
         debug_assert_eq!(out.len(), self.bytes);
+        let (shared, out) = out.split_at_mut(self.prefix);
+        shared.fill(SHARED_BYTE);
         let scattered = match self.order {
             Order::Random => true,
             Order::Sequential => false,
@@ -80,10 +92,11 @@ impl Keys {
             // it.
             Order::Near { sequential_percent } => scramble(!number) % 100 >= u64::from(sequential_percent),
         };
-        if self.bytes < HEAD_BYTES {
-            let bits = 8 * self.bytes as u32;
+        if out.len() < HEAD_BYTES {
+            let bits = 8 * out.len() as u32;
             let head = if scattered { scramble_within(position, bits) } else { position };
-            out.copy_from_slice(&head.to_be_bytes()[HEAD_BYTES - self.bytes..]);
+            let start = HEAD_BYTES - out.len();
+            out.copy_from_slice(&head.to_be_bytes()[start..]);
             return;
         }
         let head = if scattered { scramble(position) } else { position };
@@ -121,6 +134,21 @@ mod tests {
                     keys.write_missing(number, &mut missing);
                     assert!(all.insert(missing.clone()), "{order:?}, {bytes} bytes, {number}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_in_front_of_keys_that_are_as_without_it() {
+        for (order, bytes) in [(Order::Random, 16), (Order::Sequential, 5), (Order::Sequential, 8)] {
+            let keys = Keys::new(order, bytes + 24).sharing(24);
+            let (mut out, mut plain) = (vec![0; bytes + 24], vec![0; bytes]);
+            for number in 0..1000 {
+                keys.write(number, &mut out);
+                assert_eq!((&out[..24], &out[24..]), (&[b'/'; 24][..], &key(order, bytes, number)[..]));
+                keys.write_missing(number, &mut out);
+                Keys::new(order, bytes).write_missing(number, &mut plain);
+                assert_eq!(out[24..], plain);
             }
         }
     }

@@ -19,6 +19,9 @@ pub struct Outcome {
     pub num: u64,
     /// Bytes of a key.
     pub key_size: usize,
+    /// Bytes of a key that are the same in all keys.
+    #[serde(default)]
+    pub key_prefix: usize,
     /// Bytes of a value.
     pub value_size: usize,
     /// Pairs per batch.

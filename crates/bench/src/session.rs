@@ -9,7 +9,7 @@ use crate::counter;
 use crate::crash_copy;
 use crate::engine::{Engine, Factory, Result};
 use crate::field::Field;
-use crate::keys::{Keys, Order};
+use crate::keys::Order;
 use crate::measure::{self, Before};
 use crate::outcome::Outcome;
 use crate::partitioned::Partitioned;
@@ -77,7 +77,8 @@ impl<'a> Session<'a> {
         let mut settings = self.settings.clone();
         change(&mut settings);
         settings.validate()?;
-        if (settings.key_size, settings.value_size) != (self.settings.key_size, self.settings.value_size) {
+        let sizes = |of: &Settings| (of.key_size, of.key_prefix, of.value_size);
+        if sizes(&settings) != sizes(&self.settings) {
             return Err("sizes of keys and values cannot change within a session".into());
         }
         self.settings = settings;
@@ -115,7 +116,7 @@ impl<'a> Session<'a> {
             }
         };
         progress.begin(self.factory.name(), &workload.name, total);
-        let keys = Keys::new(self.order, self.settings.key_size);
+        let keys = self.settings.keys(self.order);
         let harness_ns = calibrate::harness_ns(&self.settings, keys, &self.values, self.loaded, workload)?;
         let before = Before::now(engine);
         let field = Field::new(engine, &self.settings, keys, &self.values, self.loaded, self.loaded);
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
         self.open()?;
         let Some(engine) = self.engine.as_deref() else { return Err("the store is not open".into()) };
         let mut key = vec![0; self.settings.key_size];
-        Keys::new(self.order, self.settings.key_size).write(0, &mut key);
+        self.settings.keys(self.order).write(0, &mut key);
         let found = engine.get(&key, &mut Vec::new())?;
         let elapsed_s = started.elapsed().as_secs_f64();
         let read = read_before.zip(process::device_bytes()).map(|(before, after)| after.read - before.read);
@@ -168,6 +169,7 @@ impl<'a> Session<'a> {
             threads: 1,
             num: self.loaded,
             key_size: self.settings.key_size,
+            key_prefix: self.settings.key_prefix,
             value_size: self.settings.value_size,
             ops: 1,
             found: u64::from(found),
@@ -191,7 +193,7 @@ impl<'a> Session<'a> {
     /// Whether a workload can run now, checked before anything is done for it.
     fn judge(&self, workload: &Workload) -> Result<()> {
         match &workload.job {
-            Job::Fill { order: Order::Near { .. }, .. } if self.settings.key_size < 8 => {
+            Job::Fill { order: Order::Near { .. }, .. } if self.settings.own_key_bytes() < 8 => {
                 Err(format!("{} needs keys of at least 8 bytes", workload.name).into())
             }
             Job::Fill { .. } => Ok(()),

@@ -37,6 +37,9 @@ pub struct Settings {
     pub threads: usize,
     /// Bytes of a key.
     pub key_size: usize,
+    /// Bytes of a key, at its start, that are the same in all keys.
+    #[serde(default)]
+    pub key_prefix: usize,
     /// Bytes of a value.
     pub value_size: usize,
     /// The percentage to which values compress, about; 100: not at all.
@@ -80,6 +83,7 @@ impl Default for Settings {
             duration: None,
             threads: 1,
             key_size: 8,
+            key_prefix: 0,
             value_size: 100,
             value_percent: incompressible(),
             batch_size: 1,
@@ -101,6 +105,16 @@ impl Default for Settings {
 impl Settings {
     /// The default for keys of a fill, and operations of other workloads.
     pub const NUM_DEFAULT: u64 = 1_000_000;
+
+    /// Bytes of a key that distinguish it from others.
+    pub fn own_key_bytes(&self) -> usize {
+        self.key_size.saturating_sub(self.key_prefix)
+    }
+
+    /// The keys of an order.
+    pub fn keys(&self, order: Order) -> Keys {
+        Keys::new(order, self.key_size).sharing(self.key_prefix)
+    }
 
     /// Keys that a fill loads, if their number is limited.
     pub fn fill_keys(&self) -> Option<u64> {
@@ -134,11 +148,12 @@ impl Settings {
         if let Some(ops) = self.ops {
             within("the number of operations", ops, 1, 1 << 48)?;
         }
-        let keys = self.num.unwrap_or(Self::NUM_DEFAULT);
-        if keys > Keys::numbers_max(self.key_size) {
+        let (keys, own) = (self.num.unwrap_or(Self::NUM_DEFAULT), self.own_key_bytes());
+        if own < *KEY_BYTES.start() || keys > Keys::numbers_max(own) {
             return Err(format!(
-                "keys of {} bytes are too short for {keys} different keys and as many missing ones",
-                self.key_size
+                "keys of {} bytes, of which {} are the same in all, are too short for {keys} different keys and as many \
+                 missing ones",
+                self.key_size, self.key_prefix
             ));
         }
         if self.duration.is_some_and(|duration| duration.is_zero()) || self.sample_every.is_zero() {
@@ -179,6 +194,9 @@ mod tests {
             Settings { num: Some(0), ..good.clone() },
             Settings { ops: Some(0), ..good.clone() },
             Settings { num: Some(40_000), key_size: 2, ..good.clone() },
+            Settings { num: Some(40_000), key_size: 26, key_prefix: 24, ..good.clone() },
+            Settings { key_prefix: 8, ..good.clone() },
+            Settings { key_prefix: usize::MAX, ..good.clone() },
             Settings { sequential_percent: 101, ..good.clone() },
             Settings { duration: Some(Duration::ZERO), ..good.clone() },
         ] {

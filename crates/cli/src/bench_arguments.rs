@@ -55,6 +55,9 @@ pub struct Bench {
     /// Size of a key
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "8")]
     pub key_size: u64,
+    /// Bytes of a key, at its start, that are the same in all keys
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "0")]
+    pub key_prefix: u64,
     /// Size of a value
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "100")]
     pub value_size: u64,

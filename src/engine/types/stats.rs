@@ -193,10 +193,11 @@ pub struct Stats {
     /// Gets that the item cache answered.
     pub item_hits: u64,
     /// Searches of iterators by the number of runs in which they searched: 1, 2, 3, 4, 5 or 6, 7 or 8, 9 to 16, more. A
-    /// seek is one search, and so is each step of a scan from one leaf of the tree to the next. Where threads share a
+    /// seek is one search, and so is each step of a scan from one leaf of the tree to the next. Memtables are no runs.
+    /// Where threads share a
     /// counter, some are lost; the same holds for `rows_ahead`.
     pub searches: [u64; 8],
-    /// Pairs that iterators copied from their pages ahead of their user, several at once.
+    /// Pairs that iterators copied from their pages ahead of their user, several at once, whether the user took them or not.
     pub rows_ahead: u64,
     /// Times that reads waited for pages that were not in the page cache: reads of users, and the few by which background
     /// work samples leaves. Pages that were read together are one wait. Not counted are waits for value files, and for
@@ -221,8 +222,8 @@ pub struct Stats {
     pub incorporated_bytes: u64,
     /// Bytes of branch files written by compaction.
     pub compacted_bytes: u64,
-    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on merging runs as a
-    /// compaction costs.
+    /// The part of `compacted_bytes` that scans triggered, because they had spent half as much on runs as the compaction
+    /// costs.
     pub scan_compacted_bytes: u64,
     /// The part of `compacted_bytes` that was written while nobody wrote, to make reads cheaper.
     pub quiet_compacted_bytes: u64,

@@ -40,6 +40,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
         duration: bench.duration,
         threads: bench.threads,
         key_size: size(bench.key_size),
+        key_prefix: size(bench.key_prefix),
         value_size: size(bench.value_size),
         batch_size: bench.batch_size,
         seek_nexts: bench.seek_nexts,

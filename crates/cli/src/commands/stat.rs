@@ -104,8 +104,10 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     }
     let kinds = [stats.cache_leaf_bytes, stats.cache_index_bytes, stats.cache_filter_bytes];
     if kinds.iter().any(|bytes| *bytes > 0) {
+        let rest = size(stats.cache_bytes.saturating_sub(kinds.iter().sum()));
         let [leaves, index, filters] = kinds.map(size);
-        rows.push(("cached leaves, index, filters", format!("{leaves}, {index}, {filters}")));
+        let text = format!("{leaves}, {index}, {filters}, {rest}");
+        rows.push(("cached leaves; index, fences; filters, maplets; rest", text));
     }
     if stats.read_waits > 0 {
         let each = stats.read_wait_ns as f64 / 1e3 / stats.read_waits as f64;
@@ -127,9 +129,9 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
-    if stats.quiet_compacted_bytes > 0 {
-        rows.push(("rewritten in quiet times", size(stats.quiet_compacted_bytes)));
-    }
+    let for_reads =
+        [("merged for scans", stats.scan_compacted_bytes), ("rewritten in quiet times", stats.quiet_compacted_bytes)];
+    rows.extend(for_reads.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(label, bytes)| (label, size(bytes))));
     if stats.skipped[1..].iter().any(|count| *count > 0) {
         let counts = stats.skipped.map(grouped);
         rows.push(("entries by levels skipped, from 0", counts.join(", ")));
@@ -330,19 +332,20 @@ mod tests {
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
         (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
         (stats.splits, stats.joins, stats.live_rewrites, stats.reused_bytes) = (7, 5, 1, 2048);
-        stats.quiet_compacted_bytes = 4096;
+        (stats.quiet_compacted_bytes, stats.scan_compacted_bytes) = (4096, 1 << 20);
         (stats.cache_hits, stats.cache_misses) = (3, 1);
         (stats.cache_leaf_bytes, stats.cache_index_bytes, stats.cache_filter_bytes) = (8192, 4096, 0);
+        stats.cache_bytes = 14 << 10;
         (stats.searches, stats.rows_ahead) = ([2000, 1, 0, 0, 0, 0, 0, 3], 1500);
         (stats.read_waits, stats.read_wait_ns) = (4, 500_000);
         (stats.conflicts, stats.retried_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let rows = writer_counters(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
-            cached leaves, index, filters: 8.0 KiB, 4.0 KiB, 0 B\nreads that waited for the disk: 4, 125 us each\n\
+            cached leaves; index, fences; filters, maplets; rest: 8.0 KiB, 4.0 KiB, 0 B, 2.0 KiB\nreads that waited for the disk: 4, 125 us each\n\
             searches by runs: 1, 2, 3, 4, 5-6, 7-8, 9-16, more: 2,000, 1, 0, 0, 0, 0, 0, 3\npairs that scans read ahead: 1,500\n\
             leaves split: 7\nnodes joined: 5\nfiles rewritten to drop dead data: 1\nreused unchanged by merges: 2.0 KiB\n\
-            rewritten in quiet times: 4.0 KiB\nwrites slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
+            merged for scans: 1.0 MiB\nrewritten in quiet times: 4.0 KiB\nwrites slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
             transactions that conflicted: 6\nupdates retried: 1,234\nbackground write limit: 1.0 MiB/s\n\
             background work: merges are paused\ndisk: full: puts are rejected\n";
         assert_eq!(rows.collect::<String>(), expected);

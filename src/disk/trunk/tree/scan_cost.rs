@@ -13,12 +13,12 @@ use crate::util::sync::{AtomicU64, Ordering};
 /// Bytes that a merge may process for each unit. A unit is about a microsecond, which a search in one more run takes if
 /// its pages are in memory. In a microsecond a merge processes 200 to 250 bytes. But somebody waits for the scan, and
 /// merges run beside it with a low priority, so a microsecond of a scan is worth two of a merge (`docs/performance.md`,
-/// Short scans).
+/// Scans).
 pub const BYTES_PER_UNIT: u64 = 500;
 /// Units of a disk read for which a search waits.
 const UNITS_PER_READ: u64 = 32;
 /// Steps of a scan from one run to another that cost one unit more than steps within a run do (`docs/performance.md`,
-/// Short scans).
+/// Scans).
 const TURNS_PER_UNIT: u64 = 10;
 
 /// Tombstones, each with what it hides, that a scan steps over in one unit.
