@@ -188,8 +188,8 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     fn reads_through_page_cache(&self) -> bool {
         false
     }
-    /// Fills `buffer` if the system's page cache has all of it, or the file is in memory only. Does not wait. If it returns false, `buffer` is
-    /// unspecified.
+    /// Fills `buffer` if the system's page cache has all of it, or the file is in memory only. Does not wait. If it
+    /// returns false, `buffer` is unspecified.
     fn read_resident(&self, _buffer: &mut [u8], _offset: u64) -> bool {
         false
     }

@@ -4,8 +4,8 @@
 //! goes through the page cache instead, and later files do not try it again. Callers follow the alignment rules in both
 //! cases, and both assert them, so that a test on tmpfs finds what would fail on a disk.
 //!
-//! Overlapping reads, and single ones that a thread waits for, use io_uring. If the first attempt finds that the kernel has none or forbids it (as containers
-//! often do), threads read from then on.
+//! Overlapping reads, and single ones that a thread waits for, use io_uring. If the first attempt finds that the kernel
+//! has none or forbids it (as containers often do), threads read from then on, and single reads are plain calls.
 //!
 //! Invariants:
 //! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
@@ -211,8 +211,8 @@ impl Storage for PosixStorage {
     }
 
     fn read(&self, mut request: ReadRequest) -> ReadDone {
-        // Background threads do not spin, so a plain call costs them less. Where direct reads are refused, a ring may read
-        // on threads of the kernel.
+        // Background threads do not spin, so a plain call costs them less. Where direct reads are refused, a ring may
+        // read on threads of the kernel.
         let is_plain = is_low() || self.direct_refused.load(Ordering::Relaxed);
         let Some(rings) = self.rings().filter(|_| !is_plain) else { return request.perform() };
         if request.file.read_resident(&mut request.buffer[..request.length], request.offset) {

@@ -348,6 +348,7 @@ fn identity(plan: &Plan, turn: &Turn, path: String) -> Identity {
     outcome.threads = turn.threads;
     outcome.key_size = settings.key_size;
     outcome.key_prefix = settings.key_prefix;
+    outcome.seek_nexts = settings.seek_nexts;
     outcome.value_size = settings.value_size;
     outcome.memory_mb = settings.engine.memory.map(|bytes| bytes as f64 / (1 << 20) as f64);
     outcome.sync = settings.engine.sync;

@@ -63,6 +63,8 @@ pub struct Conditions {
     pub key_size: usize,
     /// Bytes of a key that are the same in all keys.
     pub key_prefix: usize,
+    /// Pairs after the first that a scan of `seekrandom` reads.
+    pub seek_nexts: u64,
     /// Bytes of a value.
     pub value_size: usize,
     /// The seed.
@@ -81,6 +83,7 @@ impl Record {
             sync: self.outcome.sync,
             key_size: self.outcome.key_size,
             key_prefix: self.outcome.key_prefix,
+            seek_nexts: self.outcome.seek_nexts,
             value_size: self.outcome.value_size,
             seed: self.seed,
             limit: self.limit.clone(),

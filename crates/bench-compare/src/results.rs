@@ -135,13 +135,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut results = Results::open(folder.path(), "full", Machine::default()).unwrap();
         results.add(record("w", 1, "c")).unwrap();
-        let mut changed: Vec<Record> = (0..6).map(|_| record("w", 1, "c")).collect();
+        let mut changed: Vec<Record> = (0..8).map(|_| record("w", 1, "c")).collect();
         changed[0].outcome.threads = 2;
         changed[1].load = 5;
         changed[2].outcome.memory_mb = Some(64.0);
         changed[3].outcome.sync = true;
         changed[4].seed = 9;
         changed[5].limit = "none".into();
+        changed[6].outcome.key_prefix = 4;
+        changed[7].outcome.seek_nexts = 10;
         for other in changed {
             assert!(!results.has(&other.identity()), "{other:?}");
         }

@@ -4,6 +4,7 @@ use crate::engines::OURS;
 use crate::record::Conditions;
 use crate::summary::{Group, Ratio, Series};
 use crate::text::{count, figures, figures_or_dash};
+use alluvium_bench::Settings;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
@@ -41,7 +42,10 @@ pub fn render(groups: &[Group<'_>]) -> String {
 
 /// The conditions in a sentence.
 pub fn describe(conditions: &Conditions) -> String {
-    let Conditions { num, threads, memory_mib, sync, key_size, key_prefix, value_size, limit, .. } = conditions;
+    let Conditions { num, threads, memory_mib, sync, key_size, key_prefix, seek_nexts, value_size, limit, .. } =
+        conditions;
+    let default = Settings::default().seek_nexts;
+    let scans = if *seek_nexts != default { format!(", seeks + {seek_nexts}") } else { String::new() };
     let shared = if *key_prefix > 0 { format!(" ({key_prefix} of them the same in all)") } else { String::new() };
     let memory = match (memory_mib, limit.as_str()) {
         (0, "none") => "default options, all of the machine's memory".to_owned(),
@@ -50,7 +54,7 @@ pub fn describe(conditions: &Conditions) -> String {
         (mib, _) => format!("{mib} MiB of memory for each engine (page cache included)"),
     };
     format!(
-        "{} pairs of {key_size}{shared} and {value_size} bytes, {threads} thread{}, {memory}, {}",
+        "{} pairs of {key_size}{shared} and {value_size} bytes, {threads} thread{}, {memory}, {}{scans}",
         count(*num as f64),
         if *threads == 1 { "" } else { "s" },
         if *sync { "every write synced" } else { "log on, not synced" }

@@ -120,6 +120,7 @@ impl Before {
             num: place.keys,
             key_size: settings.key_size,
             key_prefix: settings.key_prefix,
+            seek_nexts: settings.seek_nexts,
             value_size: settings.value_size,
             batch_size: settings.batch_size,
             memory_mb: settings.engine.memory.map(|bytes| bytes as f64 / MIB),

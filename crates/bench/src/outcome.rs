@@ -22,6 +22,9 @@ pub struct Outcome {
     /// Bytes of a key that are the same in all keys.
     #[serde(default)]
     pub key_prefix: usize,
+    /// Pairs after the first that a scan of `seekrandom` reads.
+    #[serde(default = "crate::settings::seek_nexts")]
+    pub seek_nexts: u64,
     /// Bytes of a value.
     pub value_size: usize,
     /// Pairs per batch.

@@ -170,6 +170,7 @@ impl<'a> Session<'a> {
             num: self.loaded,
             key_size: self.settings.key_size,
             key_prefix: self.settings.key_prefix,
+            seek_nexts: self.settings.seek_nexts,
             value_size: self.settings.value_size,
             ops: 1,
             found: u64::from(found),

@@ -71,6 +71,11 @@ pub struct Settings {
     pub engine: EngineOptions,
 }
 
+/// The default, which results had before it could be chosen everywhere.
+pub(crate) fn seek_nexts() -> u64 {
+    50
+}
+
 fn incompressible() -> u8 {
     100
 }
@@ -87,7 +92,7 @@ impl Default for Settings {
             value_size: 100,
             value_percent: incompressible(),
             batch_size: 1,
-            seek_nexts: 50,
+            seek_nexts: seek_nexts(),
             sequential_percent: 90,
             distribution: None,
             seed: 1,

@@ -143,7 +143,7 @@ impl Branch {
         let request = self.request(wanted)?;
         let context = self.context();
         let read = || context.storage.read(request);
-        // Merges fill no cache, and a file in memory lets nobody wait.
+        // Merges do not fill the cache. A read of a file in memory does not wait.
         let done = if fill_cache && self.in_buffer().is_none() { context.reads.waiting(read) } else { read() };
         done.result?;
         let page = self.checked_page(done.buffer, wanted)?;

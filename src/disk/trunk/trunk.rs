@@ -132,8 +132,7 @@ impl Trunk {
         })
     }
 
-    /// Work that makes scans cheaper, where scans have already paid for it. For when `pick`
-    /// finds nothing.
+    /// Work that makes scans cheaper, where scans have already paid for it. For when `pick` finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
         self.pick_with(Purpose::Scans, |claim| {
             for_scans::choose(tree, |choice| !self.history.is_backed_off(choice) && claim(choice))

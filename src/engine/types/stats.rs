@@ -194,14 +194,14 @@ pub struct Stats {
     pub item_hits: u64,
     /// Searches of iterators by the number of runs in which they searched: 1, 2, 3, 4, 5 or 6, 7 or 8, 9 to 16, more. A
     /// seek is one search, and so is each step of a scan from one leaf of the tree to the next. Memtables are no runs.
-    /// Where threads share a
-    /// counter, some are lost; the same holds for `rows_ahead`.
+    /// Where threads share a counter, some are lost; the same holds for `rows_ahead`.
     pub searches: [u64; 8],
-    /// Pairs that iterators copied from their pages ahead of their user, several at once, whether the user took them or not.
+    /// Pairs that iterators copied from their pages ahead of their user, several at once, whether the user took them or
+    /// not.
     pub rows_ahead: u64,
-    /// Times that reads waited for pages that were not in the page cache: reads of users, and the few by which background
-    /// work samples leaves. Pages that were read together are one wait. Not counted are waits for value files, and for
-    /// what is read once when a file is first used.
+    /// Times that reads waited for pages that were not in the page cache: reads of users, and the few by which
+    /// background work begins merges and samples leaves. Pages that were read together are one wait. Not counted are
+    /// waits for value files, and for what is read once when a file is first used.
     pub read_waits: u64,
     /// Time of all these waits, in nanoseconds.
     pub read_wait_ns: u64,
@@ -222,7 +222,8 @@ pub struct Stats {
     pub incorporated_bytes: u64,
     /// Bytes of branch files written by compaction.
     pub compacted_bytes: u64,
-    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on runs as the compaction costs.
+    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on runs as the compaction
+    /// costs.
     pub scan_compacted_bytes: u64,
     /// The part of `compacted_bytes` that was written while nobody wrote, to make reads cheaper.
     pub quiet_compacted_bytes: u64,

@@ -30,7 +30,7 @@ fn measured(plan: &Plan, turn: &Turn, step: usize) -> Record {
     let mut measured = Measured::default();
     let outcome = &mut measured.outcome;
     (outcome.engine, outcome.threads, outcome.memory_mb) = ("alluvium".into(), 1, Some(256.0));
-    (outcome.key_size, outcome.value_size) = (8, 100);
+    (outcome.key_size, outcome.value_size, outcome.seek_nexts) = (8, 100, 50);
     record(plan, turn, plan::path(&turn.chain, step), measured)
 }
 

@@ -5,9 +5,8 @@ use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
 
-/// The next step for a leaf on whose path scans have paid for merging them. First everything on
-/// the path is flushed down to the leaf, then the leaf is merged into one run. The leaf for which scans have paid most
-/// goes first.
+/// The next step for a leaf whose path scans have paid to merge. First everything on the path is flushed down to the
+/// leaf, then the leaf is merged into one run. The leaf for which scans have paid most goes first.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut found = Vec::new();
     gather(tree.root(), (0, None), &mut found);
