@@ -154,7 +154,7 @@ impl Component {
         }
     }
 
-    /// Work that makes scans cheaper, where scans have already cost as much as the work. For when `pick` finds nothing.
+    /// Work that makes scans cheaper, where scans have already cost half as much as the work. For when `pick` finds nothing.
     /// The levels have none: their shape bounds what scans cost.
     pub fn pick_for_scans(&self, version: &Version) -> Option<Job> {
         match (self, version) {
