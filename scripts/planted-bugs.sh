@@ -54,6 +54,9 @@ reads-unchecked              | suite | concurrency::serializability::random_hist
 update-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
 reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
 ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
+range-delete-without-grace   | model | engine::model_tests::stores::a_range_delete_beside_puts            | a [0-9]*, b [0-9]*\|(2, 1)\|(0, 1)
+range-delete-unseen          | model | engine::model_tests::stores::a_range_delete_beside_puts            | a [0-9]*, b [0-9]*\|(2, 1)\|(0, 1)
+range-deletes-uncounted      | model | engine::model_tests::stores::a_range_delete_beside_an_update       | updated to
 ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
 number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
 block-number-not-cleared     | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn\|went back from

@@ -70,9 +70,10 @@ pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
     CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability, Goal, Iter, Keys,
-    LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Options, Pinned, PinnedPairs,
-    ReadOnlyDb, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap, TransactOptions,
-    Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport, WriteBatch, WriteOptions,
+    LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Options, Pinned,
+    PinnedPairs, ReadOnlyDb, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap,
+    TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport, WriteBatch,
+    WriteOptions,
 };
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};

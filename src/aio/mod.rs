@@ -120,6 +120,20 @@ impl AsyncDb {
         self.run_blocking(move |db| db.delete_with(key, options)).await
     }
 
+    /// `Db::delete_range`. It runs on another thread.
+    pub async fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(range);
+        self.write(batch).await
+    }
+
+    /// `Db::delete_prefix`. It runs on another thread.
+    pub async fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_prefix(prefix);
+        self.write(batch).await
+    }
+
     /// `Db::write`.
     pub async fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default()).await
@@ -127,7 +141,8 @@ impl AsyncDb {
 
     /// `Db::write_with`.
     pub async fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        if self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options) {
+        // Range deletes take turns.
+        if !batch.deletes_ranges() && self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options) {
             return self.db.write_with(batch, options);
         }
         self.run_blocking(move |db| db.write_with(batch, options)).await

@@ -14,7 +14,7 @@ use crate::engine::space::small_disk::fit_to_disk;
 use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
 use crate::engine::tools::verify;
 use crate::engine::types::batch::WriteBatch;
-use crate::engine::types::bounds::Bounds;
+use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
 use crate::engine::types::options::{Durability, Options, WriteOptions};
@@ -135,6 +135,46 @@ impl Db {
     /// Like `delete`, with options.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.engine.write.write_one(key.as_ref(), None, self.durability(options))
+    }
+
+    /// Deletes all keys of a range. This is one small write, however many keys there are: reads skip what it hides, and the
+    /// merges that later writes cause remove it; `compact_range` frees its space at once. Writers of keys in the range wait
+    /// until it is placed, and several range deletes take turns.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("log/2025-12-31", "…")?;
+    /// db.put("log/2026-01-01", "…")?;
+    /// db.delete_range("log/".."log/2026")?;
+    /// assert_eq!(db.prefix("log/")?.count(), 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like `delete`. It is not an error if the range is empty.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.delete_range_with(range, WriteOptions::default())
+    }
+
+    /// Like `delete_range`, with options.
+    pub fn delete_range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, options: WriteOptions) -> Result<()> {
+        self.engine.write.delete_range(UserRange::of_range(range), self.durability(options))
+    }
+
+    /// Deletes all keys that start with a prefix, as `delete_range` does.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// db.delete_prefix("user/7/")?;
+    /// assert_eq!(db.get("user/7/name")?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let durability = self.durability(WriteOptions::default());
+        self.engine.write.delete_range(UserRange::of_prefix(prefix.as_ref()), durability)
     }
 
     /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of

@@ -14,7 +14,8 @@
 //! | 24 | n | body, then up to 7 arbitrary bytes, up to a multiple of 8 |
 //!
 //! An operation is {keyspace: varint, key length: varint, key, value length: varint, value}; a delete ends after its
-//! key. The body of a put, delete or value reference is one operation. The body of a batch is {count: varint, count
+//! key. For a range delete the key is the first one of the range, and the value the first one after it; an empty value is
+//! the end of the keyspace. The body of a put, delete, range delete or value reference is one operation. The body of a batch is {count: varint, count
 //! times {kind: 1 byte, operation}}. The body of a void is empty, or 8 bytes with the last number of a run, or ignored.
 //!
 //! Invariants:
@@ -144,13 +145,13 @@ impl RecordHeader {
 /// One operation, borrowed from a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// `Put`, `Delete` or `ValueReference`.
+    /// `Put`, `Delete`, `RangeDelete` or `ValueReference`.
     pub kind: Kind,
     /// The keyspace.
     pub keyspace: KeyspaceId,
     /// The user's key, without the keyspace.
     pub key: &'a [u8],
-    /// The value, or the encoded reference; empty for a delete.
+    /// The value, or the encoded reference; empty for a delete. Of a range delete, see the module.
     pub value: &'a [u8],
 }
 
@@ -175,7 +176,14 @@ impl<'a> Operation<'a> {
         let keyspace = KeyspaceId(u32::try_from(varint::read(bytes)?).ok()?);
         let key = varint::read_bytes(bytes)?;
         let value = if kind == Kind::Delete { &[] } else { varint::read_bytes(bytes)? };
-        is_operation(kind).then_some(Self { kind, keyspace, key, value })
+        let is_range = kind != Kind::RangeDelete || (keyspace < KeyspaceId::LAST && (value.is_empty() || key < value));
+        (is_operation(kind) && is_range).then_some(Self { kind, keyspace, key, value })
+    }
+
+    /// The end of a range delete, without the keyspace; `None` for the end of the keyspace.
+    pub fn range_end(&self) -> Option<&'a [u8]> {
+        debug_assert_eq!(self.kind, Kind::RangeDelete);
+        Some(self.value).filter(|end| !end.is_empty())
     }
 }
 
@@ -187,7 +195,7 @@ pub fn operation_length(kind: Kind, keyspace: KeyspaceId, key_length: usize, val
 }
 
 fn is_operation(kind: Kind) -> bool {
-    matches!(kind, Kind::Put | Kind::Delete | Kind::ValueReference)
+    matches!(kind, Kind::Put | Kind::Delete | Kind::RangeDelete | Kind::ValueReference)
 }
 
 fn put_bytes(bytes: &[u8], out: &mut [u8], at: usize) -> usize {

@@ -60,6 +60,24 @@ pub trait Cursor: Send {
         let _ = (key, at);
         SequenceNumber::ZERO
     }
+    /// The end, exclusive, of a range that begins at or before `key`, contains it, and in which a range tombstone `<= at` of
+    /// this source hides everything in older sources. `None` if there is none, or if the source does not know.
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        let _ = (key, at);
+        None
+    }
+    /// A key, at or after `key`, before which this source's range tombstones cover no key from `key` on; `None` if they
+    /// cover none at all. Called for the same keys as `covering`.
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let _ = key;
+        None
+    }
+    /// Moves forward from an entry that a range tombstone `<= at` hides. May pass further entries that range tombstones
+    /// `<= at` hide. Requires `valid()` going forward.
+    fn leave_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        let _ = at;
+        self.next()
+    }
     /// Of the entries that `pass` has shown, the user did not want so many: statistics of scans do not count them.
     fn note_untaken(&mut self, entries: u64) {
         let _ = entries;
@@ -110,6 +128,15 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)
+    }
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        (**self).deleted_until(key, at)
+    }
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        (**self).next_deleted(key)
+    }
+    fn leave_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        (**self).leave_deleted(at)
     }
     fn note_untaken(&mut self, entries: u64) {
         (**self).note_untaken(entries);

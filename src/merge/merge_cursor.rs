@@ -29,6 +29,8 @@ use std::ops::ControlFlow;
 /// No source: the merge is unpositioned.
 const NOWHERE: usize = usize::MAX;
 const EXHAUSTED: u128 = u128::MAX;
+/// Deleted entries that a source steps over before it seeks to the end of the deleted range.
+const STEPS_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -137,6 +139,30 @@ impl<C: Cursor> MergeCursor<C> {
         self.refresh_head(source);
         let winner = self.replay(source);
         self.settle_after(source, winner)
+    }
+
+    /// Moves the winner, which is on an entry that a range tombstone hides, to a key behind it or over its own deleted
+    /// entries, and replays its matches.
+    pub fn leave_to(&mut self, winner: usize, end: Option<&[u8]>, at: SequenceNumber) -> Result<()> {
+        self.winner = NOWHERE;
+        let source = &mut self.sources[winner];
+        match end {
+            None => source.leave_deleted(at)?,
+            Some(end) => {
+                // Short ranges are stepped over.
+                let mut steps = 0;
+                while steps < STEPS_MAX && source.valid() && source.key() < end {
+                    source.next()?;
+                    steps += 1;
+                }
+                if source.valid() && source.key() < end {
+                    source.seek(end, SequenceNumber::MAX)?;
+                }
+            }
+        }
+        self.refresh_head(winner);
+        let now = self.replay(winner);
+        self.settle_after(winner, now)
     }
 
     /// As `settle`, after a step of the source `before`.
@@ -391,6 +417,27 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
+    }
+
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        self.sources.iter().filter_map(|source| source.deleted_until(key, at)).max()
+    }
+
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.sources.iter().filter_map(|source| source.next_deleted(key)).min()
+    }
+
+    /// If newer sources delete a range around the entry, its source seeks to the end of the range. The other sources do the
+    /// same once they win.
+    fn leave_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        debug_assert!(self.valid());
+        if self.direction != Direction::Forward {
+            return self.turn(Direction::Forward);
+        }
+        let winner = self.winner;
+        let (newer, key) = (&self.sources[..winner], self.sources[winner].key());
+        let end = newer.iter().filter_map(|source| source.deleted_until(key, at)).max();
+        self.leave_to(winner, end.as_deref(), at)
     }
 
     fn note_untaken(&mut self, entries: u64) {

@@ -16,7 +16,7 @@
 //! 3. So two values are equal if and only if they are equivalent for every key.
 
 use super::retention::Retention;
-use crate::util::SequenceNumber;
+use crate::util::{KeyspaceId, SequenceNumber, key};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One deletion of a range.
@@ -28,6 +28,14 @@ pub struct RangeTombstone {
     pub end: Vec<u8>,
     /// Its number.
     pub number: SequenceNumber,
+}
+
+impl RangeTombstone {
+    /// The deletion of a range of a keyspace; an `end` of `None` is the end of the keyspace.
+    pub fn of_user_keys(keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>, number: SequenceNumber) -> Self {
+        let (start, end) = key::encoded_range(keyspace, start, end);
+        Self { start, end, number }
+    }
 }
 
 /// A range of keys with the same deletions.
@@ -93,6 +101,29 @@ impl RangeTombstones {
         }
     }
 
+    /// Drops, of each fragment, the numbers that no reader needs: all but the newest one of those above `newest_snapshot`, if
+    /// all snapshots up to the newest number here have that number or less.
+    pub fn prune(&mut self, newest_snapshot: SequenceNumber) {
+        if self.fragments.iter().all(|fragment| fragment.numbers.len() == 1) {
+            return;
+        }
+        let mut pruned = Self::default();
+        for Fragment { start, end, mut numbers } in std::mem::take(&mut self.fragments) {
+            let mut is_newest = true;
+            numbers.retain(|number| std::mem::take(&mut is_newest) || *number <= newest_snapshot);
+            pruned.push(start, &end, numbers);
+        }
+        *self = pruned;
+    }
+
+    /// Gives the one number of all deletions, which were made without one.
+    pub fn set_number(&mut self, number: SequenceNumber) {
+        for fragment in &mut self.fragments {
+            debug_assert_eq!(fragment.numbers, [SequenceNumber::ZERO]);
+            fragment.numbers[0] = number;
+        }
+    }
+
     /// Appends a fragment, if it has any numbers. Joins it with the last one if they are adjacent and have the same
     /// numbers.
     pub fn push(&mut self, start: Vec<u8>, end: &[u8], numbers: Vec<SequenceNumber>) {
@@ -145,6 +176,27 @@ impl RangeTombstones {
     /// older version of the key.
     pub fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.over(key).iter().copied().find(|number| *number <= at).unwrap_or(SequenceNumber::ZERO)
+    }
+
+    /// The end, exclusive, of the keys from `key` on that range tombstones with numbers `<= at` cover without a gap; `None`
+    /// if none covers `key`.
+    pub fn covered_until(&self, key: &[u8], at: SequenceNumber) -> Option<&[u8]> {
+        let from = self.fragments.partition_point(|fragment| fragment.end[..] <= *key);
+        let mut end = None;
+        for fragment in &self.fragments[from..] {
+            let is_adjacent = fragment.start[..] <= *end.unwrap_or(key);
+            if !is_adjacent || fragment.numbers.last().is_none_or(|oldest| *oldest > at) {
+                break;
+            }
+            end = Some(&fragment.end[..]);
+        }
+        end
+    }
+
+    /// The first key at or after `key` that is covered, by whatever number.
+    pub fn next_covered<'a>(&'a self, key: &'a [u8]) -> Option<&'a [u8]> {
+        let at = self.fragments.partition_point(|fragment| fragment.end[..] <= *key);
+        self.fragments.get(at).map(|fragment| key.max(&fragment.start))
     }
 
     /// The parts that lie in [lower, upper).

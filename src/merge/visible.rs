@@ -192,13 +192,19 @@ impl<C: Cursor> VisibleCursor<C> {
     /// so far are valid, and the cursor must seek.
     pub fn read_ahead(&mut self, count: usize, rows: &mut Rows) -> Result<()> {
         rows.clear();
-        if self.state != State::Forward || self.masked || self.values == Values::Pinned || count == 0 {
+        if self.state != State::Forward || self.values == Values::Pinned || count == 0 {
+            return Ok(());
+        }
+        // Rows are not compared with range tombstones, so they end where the first of these begins.
+        let deleted = if self.masked { self.inner.next_deleted(&self.key) } else { None };
+        if deleted.as_ref().is_some_and(|deleted| *deleted <= self.key) {
             return Ok(());
         }
         // Going forward, `value` is not in use.
         let with_values = self.values != Values::Skipped;
         let mut reader = RowReader::new((rows, count), self.at, with_values, &mut self.key, &mut self.value);
         let limit = self.upper.as_deref().map_or(Limit::NONE, Limit::at);
+        let limit = limit.min(deleted.as_deref().map_or(Limit::NONE, Limit::at));
         self.state = State::Unpositioned;
         let passed = self.inner.pass(limit, &mut reader);
         reader.end();
@@ -293,16 +299,19 @@ impl<C: Cursor> VisibleCursor<C> {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             let (number, kind) = (entry.number, entry.kind);
-            if !self.masked || number >= self.floor() {
-                if kind == Kind::Merge {
-                    self.gather()?;
-                    self.state = State::Gathered;
-                    return Ok(());
-                }
-                if is_live(kind)? {
-                    self.state = State::Forward;
-                    return Ok(());
-                }
+            if self.masked && number < self.floor() {
+                passed = false;
+                self.inner.leave_deleted(self.at)?;
+                continue;
+            }
+            if kind == Kind::Merge {
+                self.gather()?;
+                self.state = State::Gathered;
+                return Ok(());
+            }
+            if is_live(kind)? {
+                self.state = State::Forward;
+                return Ok(());
             }
             passed = true;
             self.inner.next()?;

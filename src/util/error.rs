@@ -95,7 +95,8 @@ pub enum Error {
         key.escape_ascii()
     )]
     Conflict {
-        /// The user's key: one that was read, or one in a range that was iterated over.
+        /// The user's key: one that was read, or one in a range that was iterated over; the first key of a range that another
+        /// writer has deleted.
         key: Vec<u8>,
     },
     /// A key has merge operands that could not be folded into a value.

@@ -17,6 +17,8 @@ impl fmt::Display for KeyspaceId {
 impl KeyspaceId {
     /// The keyspace that exists in every store.
     pub const DEFAULT: Self = Self(0);
+    /// Has no keys, so that every keyspace with keys has an end.
+    pub const LAST: Self = Self(u32::MAX);
     /// Bytes of the id at the front of an encoded key.
     pub const BYTES: usize = 4;
 }
@@ -32,6 +34,16 @@ pub fn encoded(keyspace: KeyspaceId, user_key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(KeyspaceId::BYTES + user_key.len());
     encode(keyspace, user_key, &mut out);
     out
+}
+
+/// The encoded bounds of a range of keys; an `end` of `None` is the end of the keyspace, which must not be the last one.
+pub fn encoded_range(keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
+    debug_assert!(keyspace < KeyspaceId::LAST, "no key follows the last keyspace");
+    let end = match end {
+        Some(end) => encoded(keyspace, end),
+        None => encoded(KeyspaceId(keyspace.0.saturating_add(1)), &[]),
+    };
+    (encoded(keyspace, start), end)
 }
 
 /// Keys up to this length are encoded on the stack.

@@ -73,6 +73,12 @@ mod chosen {
         NewestNotReadAgain,
         /// Promise 1: a rebuilt maplet lacks one key of each column (`branch/maplet/build.rs`).
         MapletLacksAKey,
+        /// Promise 3: a range delete does not wait for the writers that may have missed it (`engine/write/range_conflicts.rs`).
+        RangeDeleteWithoutGrace,
+        /// Promise 3: writers do not wait for a range delete of their keys (`engine/write/range_conflicts.rs`).
+        RangeDeleteUnseen,
+        /// Promise 3: an update does not notice a range delete after its check (`engine/write/commit.rs`).
+        RangeDeletesUncounted,
         /// Promise 1: a merge at a leaf drops tombstones although the leaf's oldest bundle takes no part (`disk/trunk/jobs/merge.rs`, 3).
         TombstoneDroppedEarly,
         /// Promise 1: a merge of some runs of a tiered level takes the newest ones (`disk/levels/plan/candidates.rs`).

@@ -3,7 +3,7 @@
 use crate::boundary;
 use crate::bytes::Lent;
 use crate::handle::{Handle, object};
-use alluvium::WriteBatch;
+use alluvium::{Operation, WriteBatch};
 use libc::{c_char, c_void};
 
 /// A batch.
@@ -73,7 +73,13 @@ pub extern "C" fn leveldb_writebatch_iterate(
 ) {
     boundary::infallible("leveldb_writebatch_iterate", (), || {
         batch.look(|batch| {
-            for (key, value) in batch.0.iter() {
+            for operation in batch.0.iter() {
+                let (key, value) = match operation {
+                    Operation::Put { key, value } => (key, Some(value)),
+                    Operation::Delete { key } => (key, None),
+                    // LevelDB's batches have no others.
+                    _ => continue,
+                };
                 let key_bytes = key.as_ptr().cast();
                 // SAFETY: the caller guarantees that its functions are valid. The bytes stay until they return, because
                 // the batch cannot be changed meanwhile.

@@ -5,7 +5,7 @@ use super::Transaction;
 use crate::db::iter::Iter;
 use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
-use crate::engine::types::bounds::Bounds;
+use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::merge::Values;
 use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
@@ -380,6 +380,12 @@ impl<'t> TransactionCursor<'t> {
                     self.extend_read_to_end(&mut state.reads);
                     return Ok(());
                 };
+                if let Some((_, range)) = state.writes.deleted_at(base, self.tick) {
+                    let range = range.clone();
+                    drop(state);
+                    self.leave_deleted(range)?;
+                    continue;
+                }
                 self.key.clear();
                 self.key.extend_from_slice(base);
                 self.value.clear();
@@ -411,6 +417,27 @@ impl<'t> TransactionCursor<'t> {
         }
         self.arrive();
         Ok(())
+    }
+
+    /// Moves the base off a range that the transaction has deleted, but not past the transaction's next own key: a rollback
+    /// may undo the deletion once the iterator is there.
+    fn leave_deleted(&mut self, range: UserRange) -> Result<()> {
+        let own = self.own.iter().flatten().cloned();
+        if self.forward {
+            return match own.chain(range.end).min() {
+                Some(end) => self.base.seek(end),
+                None => {
+                    self.base.seek_last()?;
+                    self.base.step()
+                }
+            };
+        }
+        let start = own.chain([range.start]).max().unwrap_or_default();
+        self.base.seek_for_prev(&start)?;
+        let is_inside = self.base.valid()
+            && self.base.key() == start
+            && self.own.as_ref().is_none_or(|own| own.as_ref() != Some(&start));
+        if is_inside { self.base.step_back() } else { Ok(()) }
     }
 
     /// The next key that the transaction has written, starting at `from` or at the end of the range.

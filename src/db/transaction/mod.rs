@@ -7,9 +7,9 @@ mod retry;
 use super::snapshot::Snapshot;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
-use crate::engine::types::bounds::Bounds;
+use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::options::WriteOptions;
-use crate::engine::write::write_path::{WritePath, check_sizes};
+use crate::engine::write::write_path::{WritePath, check_range, check_sizes};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
 use std::ops::RangeBounds;
@@ -107,6 +107,38 @@ impl Transaction {
         self.write(key.as_ref(), None)
     }
 
+    /// Deletes all keys of a range when the transaction commits: those that the store has by then, too.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("list/1", "old")?;
+    /// let transaction = db.transaction()?;
+    /// transaction.delete_prefix("list/")?;
+    /// transaction.put("list/0", "new")?;
+    /// assert_eq!((transaction.get("list/1")?, transaction.prefix("list/")?.count()), (None, 1));
+    /// transaction.commit()?;
+    /// assert_eq!(db.prefix("list/")?.count(), 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a bound is over 64 KiB.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.write_range(UserRange::of_range(range))
+    }
+
+    /// Deletes all keys that start with a prefix, as `delete_range` does.
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.write_range(UserRange::of_prefix(prefix.as_ref()))
+    }
+
+    fn write_range(&self, range: UserRange) -> Result<()> {
+        check_range(&range)?;
+        self.state.lock().writes.delete_range(range);
+        Ok(())
+    }
+
     fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         check_sizes(key, value)?;
         self.state.lock().writes.write(key, value);
@@ -188,7 +220,7 @@ impl Transaction {
         // Closing the store waits for this.
         let Some(_commit) = write.begin_commit() else { return Err(Error::Closed) };
         let durability = options.durability.unwrap_or(write.durability);
-        let committed = write.commit_transaction(snapshot.pin(), &writes.into_operations(), &reads, durability);
+        let committed = write.commit_transaction(snapshot.pin(), &writes.into_effects(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {
             write.note_conflict();
         }

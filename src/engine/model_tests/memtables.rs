@@ -8,6 +8,7 @@ use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::memory::{MemoryComponent, Memtable, MemtablePool, MemtableWriter};
 use crate::merge::Cursor;
+use crate::merge::RangeTombstones;
 use crate::util::sequencer::{Sequencer, Slot};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key};
@@ -71,7 +72,7 @@ impl Fixture {
         let number = self.sequencer.take(&slot);
         let entries =
             keys.iter().zip(&values).map(|(key, value)| ((KEYSPACE, key.as_bytes(), HASH), Kind::Put, &value[..]));
-        self.memtable.place_without_writer(entries, number);
+        self.memtable.place_without_writer(entries, RangeTombstones::default(), number);
         drop(held);
         self.sequencer.leave(&slot);
     }

@@ -61,6 +61,10 @@ impl Store {
         self.0.write(batch).unwrap();
     }
 
+    pub(crate) fn delete_range(&self, from: &str, to: &str) {
+        self.0.delete_range(from..to).unwrap();
+    }
+
     fn clean_versions(&self) {
         version_cleanup::run(&self.0.engine.read);
     }
@@ -482,5 +486,92 @@ fn a_single_level() {
         together(threads);
         let keys: Vec<String> = store.scan().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn a_range_delete_beside_puts() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| store.delete_range("a", "c")),
+            Box::new(|| {
+                store.put("a", 2);
+                let (a, b) = (store.get("a"), store.get("b"));
+                // The put comes before the range delete or after it; after both reads saw it undone, it stays.
+                assert!(a == 2 || (a == 0 && b == 0), "a {a}, b {b}");
+            }),
+            Box::new(|| {
+                let (a, b) = (store.get("a"), store.get("b"));
+                assert!(b == 1 || a != 1, "b was deleted and then a was not: a {a}, b {b}");
+            }),
+        ]);
+        let before = (store.get("a"), store.get("b"));
+        assert!(before == (0, 0) || before == (2, 0), "{before:?}");
+        store.incorporate();
+        assert_eq!((store.get("a"), store.get("b")), before, "the answer changed on the disk");
+    });
+}
+
+#[test]
+fn a_range_delete_beside_an_update() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        let updated = Mutex::new(0);
+        together(vec![
+            Box::new(|| store.delete_range("a", "c")),
+            Box::new(|| {
+                let new = store.0.update("a", |old| {
+                    let old = old.map_or(0, |old| count("a", old));
+                    Some(value("a", old + 5))
+                });
+                *updated.lock() = count("a", &new.unwrap().unwrap());
+            }),
+        ]);
+        let (updated, last) = (*updated.lock(), store.get("a"));
+        // An update before the range delete is deleted, and one after it has seen nothing.
+        assert!((updated, last) == (6, 0) || (updated, last) == (5, 5), "updated to {updated}, then {last}");
+    });
+}
+
+#[test]
+fn a_replacement_is_atomic_for_gets_and_snapshots() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| {
+                let mut batch = WriteBatch::new();
+                batch.delete_range("a".."c").put("a", value("a", 2));
+                store.0.write(batch).unwrap();
+            }),
+            Box::new(|| {
+                let (a, b) = (store.get("a"), store.get("b"));
+                assert!((a == 1 || a == 2) && (a == 1 || b == 0), "a {a}, b {b}");
+                let (b, a) = (store.get("b"), store.get("a"));
+                assert!(b == 1 || a == 2, "b is gone and a is {a}");
+            }),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let seen = (at(&snapshot, "a"), at(&snapshot, "b"));
+                assert!(seen == (1, 1) || seen == (2, 0), "{seen:?}");
+            }),
+        ]);
+        assert_eq!((store.get("a"), store.get("b")), (2, 0));
+    });
+}
+
+#[test]
+fn two_replacements_of_each_other() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        let replace = |from: &'static str, to: &'static str, put: &'static str, count| {
+            let mut batch = WriteBatch::new();
+            batch.delete_range(from..to).put(put, value(put, count));
+            store.0.write(batch).unwrap();
+        };
+        together(vec![Box::new(|| replace("a", "b", "b", 2)), Box::new(|| replace("b", "c", "a", 3))]);
+        let last = (store.get("a"), store.get("b"));
+        // The first one last: a is deleted and b is put; the other one last: the reverse.
+        assert!(last == (0, 2) || last == (3, 0), "{last:?}");
     });
 }

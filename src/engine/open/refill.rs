@@ -13,10 +13,12 @@ use crate::engine::memory::write_space::WriteSpace;
 use crate::engine::resources::shared_memory::MEMTABLE_BYTES_SMALL;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::value_file_refs::ValueFileRefs;
+use crate::format::log_record::Operation;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::log::LogContents;
 use crate::memory::{BulkFill, FillSpace, Memtable, MemtablePool};
+use crate::merge::RangeTombstone;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Kind, Result, SequenceNumber, parallel};
 use std::ops::RangeInclusive;
@@ -116,7 +118,12 @@ pub(crate) fn fill(
             if operation.kind == Kind::ValueReference {
                 value_files.extend(ValueReference::decode(operation.value));
             }
-            fill.add(operation.keyspace, operation.key, operation.kind, operation.value, number);
+            let Operation { kind, keyspace, key, value } = operation;
+            if kind == Kind::RangeDelete {
+                fill.add_range_tombstone(RangeTombstone::of_user_keys(keyspace, key, operation.range_end(), number));
+            } else {
+                fill.add(keyspace, key, kind, value, number);
+            }
         }
         Ok(())
     })?;

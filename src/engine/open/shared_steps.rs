@@ -84,6 +84,7 @@ impl FileReaders {
             storage,
             sequencer: Sequencer::new(last),
             latches: Latches::new(),
+            range_deletes: Arc::default(),
             view,
             snapshots,
             shared_snapshot: SharedSnapshot::default(),

@@ -71,6 +71,7 @@ impl ReadPath {
         if at == SequenceNumber::MAX && planted!(self.snapshots.being_taken(), Bug::GetDoesNotWait => false) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(lookup.hash));
+            self.range_deletes.wait_for(KeyspaceId::DEFAULT, user_key);
         }
         Ok(lookup)
     }
@@ -120,12 +121,17 @@ impl ReadPath {
                 &generation.memtable,
                 Bug::OldestGenerationFirst => &crate::util::planted::mirrored(generations, generation).memtable
             );
-            let mut hit = memtable.get(keyspace, user_key, hash, at, out);
-            if memtable.has_range_tombstones() {
-                let covering = with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at));
-                if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
-                    hit = Some((covering, Kind::RangeDelete));
-                }
+            // Before the entry (rule D3).
+            let covering = if memtable.has_range_tombstones() {
+                with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at))
+            } else {
+                SequenceNumber::ZERO
+            };
+            let start = out.len();
+            let hit = memtable.get(keyspace, user_key, hash, at, out);
+            if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
+                out.truncate(start);
+                return Ok(Some((covering, Kind::RangeDelete)));
             }
             if hit.is_some() {
                 return Ok(hit);

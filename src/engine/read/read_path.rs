@@ -6,6 +6,7 @@ use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::LevelFigures;
 use crate::engine::state::latches::Latches;
+use crate::engine::state::range_deletes::RangeDeletes;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
 use crate::engine::state::value_file_refs::ValueFileRefs;
@@ -25,6 +26,7 @@ pub(crate) struct ReadPath {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) sequencer: Sequencer,
     pub(crate) latches: Latches,
+    pub(crate) range_deletes: Arc<RangeDeletes>,
     pub(crate) view: ViewCell,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) shared_snapshot: SharedSnapshot,

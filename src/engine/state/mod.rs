@@ -6,6 +6,7 @@ pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod latches;
 pub(crate) mod quiet;
+pub(crate) mod range_deletes;
 pub(crate) mod shared_snapshot;
 pub(crate) mod snapshot_registry;
 pub(crate) mod snapshot_slots;

@@ -1,7 +1,7 @@
 //! What a transaction has read so far: keys that it looked up, and ranges that its iterators scanned, including absent
 //! keys. One thread at a time.
 
-use crate::engine::write::range_conflicts::EncodedRange;
+use crate::engine::types::bounds::EncodedRange;
 use crate::util::{KeyspaceId, key};
 use std::collections::HashSet;
 

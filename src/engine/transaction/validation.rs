@@ -8,10 +8,10 @@
 use super::read_set::ReadSet;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
-use crate::engine::types::batch::Operation;
+use crate::engine::types::batch::Effects;
+use crate::engine::types::bounds::EncodedRange;
 use crate::engine::types::options::Durability;
 use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
-use crate::engine::write::range_conflicts::EncodedRange;
 use crate::engine::write::write_path::WritePath;
 use crate::merge::Cursor;
 use crate::util::planted::planted;
@@ -21,28 +21,28 @@ use crate::util::{Error, Result, SequenceNumber, key};
 const LATCHED_MAX: usize = 128;
 
 impl WritePath {
-    /// Applies the operations if nothing that was read has been written since the snapshot.
+    /// Applies the writes if nothing that was read has been written since the snapshot.
     pub(crate) fn commit_transaction(
         &self,
         snapshot: &SnapshotPin,
-        operations: &[Operation],
+        effects: &Effects,
         reads: &ReadSet,
         durability: Durability,
     ) -> Result<()> {
         // A read-only transaction takes effect at the moment of its snapshot.
-        if operations.is_empty() {
+        if effects.is_empty() {
             return Ok(());
         }
         if planted!(reads.is_empty(), Bug::ReadsUnchecked => true) {
-            return self.write_all(operations, None, durability).map(drop);
+            return self.write_all(effects, None, durability).map(drop);
         }
         let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_scans() || keys.len() > LATCHED_MAX {
-            self.commit_with_registered_ranges(since, operations, &keys, reads, durability)
+            self.commit_with_registered_ranges(since, effects, &keys, reads, durability)
         } else {
-            self.commit_latched(since, operations, &keys, durability)
+            self.commit_latched(since, effects, &keys, durability)
         }
     }
 
@@ -50,7 +50,7 @@ impl WritePath {
     fn commit_latched(
         &self,
         since: SequenceNumber,
-        operations: &[Operation],
+        effects: &Effects,
         keys: &[ReadKey<'_>],
         durability: Durability,
     ) -> Result<()> {
@@ -64,7 +64,7 @@ impl WritePath {
             }
             drop(view);
             let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
-            match self.write_all(operations, Some(&precondition), durability)? {
+            match self.write_all(effects, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
@@ -76,7 +76,7 @@ impl WritePath {
     fn commit_with_registered_ranges(
         &self,
         since: SequenceNumber,
-        operations: &[Operation],
+        effects: &Effects,
         keys: &[ReadKey<'_>],
         reads: &ReadSet,
         durability: Durability,
@@ -107,7 +107,7 @@ impl WritePath {
         drop(now);
         let precondition =
             Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
-        match self.write_all(operations, Some(&precondition), durability)? {
+        match self.write_all(effects, Some(&precondition), durability)? {
             WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(conflict(&range_guard.marked_by())),
         }

@@ -7,7 +7,8 @@
 //! 1. The writes of a key are in the order of their ticks, and there is at least one.
 //! 2. Savepoints are in the order of their creation, so their ticks never decrease.
 
-use crate::engine::types::batch::Operation;
+use crate::engine::types::batch::{Effects, KeyWrite};
+use crate::engine::types::bounds::UserRange;
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::util::{Error, Result};
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ struct Written {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     keys: BTreeMap<Vec<u8>, Vec<Written>>,
+    /// Deleted ranges, in the order of their ticks. Each hides older writes, and what the snapshot has.
+    deleted: Vec<(Tick, UserRange)>,
     now: Tick,
     /// Id and tick.
     savepoints: Vec<(u64, Tick)>,
@@ -65,9 +68,19 @@ impl WriteSet {
         }
     }
 
+    pub(crate) fn delete_range(&mut self, range: UserRange) {
+        self.now += 1;
+        self.deleted.push((self.now, range));
+    }
+
     /// The last write to a key, if any: a value, or `None` for a delete.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.keys.get(key)?.last().map(|written| written.value.as_deref())
+        self.get_at(key, self.now)
+    }
+
+    /// The newest range at a tick that covers a key.
+    pub(crate) fn deleted_at(&self, key: &[u8], tick: Tick) -> Option<&(Tick, UserRange)> {
+        self.deleted.iter().rev().find(|(deleted, range)| *deleted <= tick && range.contains(key))
     }
 
     pub(crate) fn savepoint(&mut self) -> Savepoint {
@@ -81,6 +94,7 @@ impl WriteSet {
         let at = self.position_of(savepoint)?;
         self.savepoints.truncate(at + 1);
         let (_, tick) = self.savepoints[at];
+        self.deleted.retain(|(deleted, _)| *deleted <= tick);
         while let Some((_, key)) = self.journal.pop_if(|(written, _)| *written > tick) {
             if let Some(writes) = self.keys.get_mut(&key) {
                 writes.retain(|written| written.tick <= tick);
@@ -124,7 +138,11 @@ impl WriteSet {
 
     /// The last write to a key at a tick, if any.
     pub(crate) fn get_at(&self, key: &[u8], tick: Tick) -> Option<Option<&[u8]>> {
-        at(self.keys.get(key)?, tick)
+        let written = self.keys.get(key).and_then(|writes| at(writes, tick));
+        match self.deleted_at(key, tick) {
+            Some((deleted, _)) if written.is_none_or(|written| written.tick < *deleted) => Some(None),
+            _ => written.map(|written| written.value.as_deref()),
+        }
     }
 
     /// The first key in a range that was written at or before a tick. Skips keys that were only written later.
@@ -145,17 +163,24 @@ impl WriteSet {
         keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
-    /// The operations of the commit: each key once, in key order.
-    pub(crate) fn into_operations(self) -> Vec<Operation> {
-        let last = |mut writes: Vec<Written>| writes.pop().and_then(|written| written.value);
-        self.keys.into_iter().map(|(key, writes)| Operation { key, value: last(writes) }).collect()
+    /// The effects of the commit.
+    pub(crate) fn into_effects(self) -> Effects {
+        let Self { keys, deleted, .. } = self;
+        let is_hidden = |key: &[u8], written: &Written| {
+            deleted.iter().any(|(tick, range)| written.tick < *tick && range.contains(key))
+        };
+        let last = |(key, mut writes): (Vec<u8>, Vec<Written>)| {
+            let last = writes.pop().filter(|last| !is_hidden(&key, last))?;
+            Some(KeyWrite { key, value: last.value })
+        };
+        let writes = keys.into_iter().filter_map(last).collect();
+        Effects { writes, deleted: UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect()) }
     }
 }
 
 /// The last write at a tick, if any.
-fn at(writes: &[Written], tick: Tick) -> Option<Option<&[u8]>> {
-    let written = writes.iter().rev().find(|written| written.tick <= tick)?;
-    Some(written.value.as_deref())
+fn at(writes: &[Written], tick: Tick) -> Option<&Written> {
+    writes.iter().rev().find(|written| written.tick <= tick)
 }
 
 /// Whether a range is empty. `BTreeMap::range` panics for some of these ranges.
@@ -197,7 +222,9 @@ mod tests {
         writes.write(b"a", Some(b"4"));
         writes.write(b"a", Some(b"1"));
         assert!(writes.journal.is_empty() && writes.keys[&b"a"[..]].len() == 1);
-        assert_eq!(writes.into_operations(), [Operation { key: b"a".to_vec(), value: Some(b"1".to_vec()) }]);
+        let effects = writes.into_effects();
+        assert_eq!(effects.writes, [KeyWrite { key: b"a".to_vec(), value: Some(b"1".to_vec()) }]);
+        assert!(effects.deleted.is_empty());
     }
 
     #[test]
@@ -216,6 +243,33 @@ mod tests {
         writes.iterator_ends();
         writes.write(b"b", None);
         assert_eq!(writes.keys[&b"b"[..]].len(), 1);
+    }
+
+    #[test]
+    fn deleted_ranges_hide_older_writes() {
+        let range = |start: &[u8], end: &[u8]| UserRange { start: start.to_vec(), end: Some(end.to_vec()) };
+        let mut writes = WriteSet::default();
+        writes.write(b"a", Some(b"1"));
+        writes.write(b"b", Some(b"1"));
+        let before = writes.iterator_begins();
+        writes.delete_range(range(b"a", b"d"));
+        writes.write(b"b", Some(b"2"));
+        let savepoint = writes.savepoint();
+        writes.delete_range(range(b"b", b"f"));
+        let get = |writes: &WriteSet, key: &str| writes.get(key.as_bytes()).map(|value| value.map(<[u8]>::to_vec));
+        let value = |value: &str| Some(Some(value.as_bytes().to_vec()));
+        assert_eq!(
+            ["a", "b", "c", "e", "f"].map(|key| get(&writes, key)),
+            [Some(None), Some(None), Some(None), Some(None), None]
+        );
+        assert_eq!((writes.get_at(b"b", before), writes.get_at(b"c", before)), (Some(Some(&b"1"[..])), None));
+        assert!(writes.deleted_at(b"a", before).is_none() && writes.deleted_at(b"e", writes.now).is_some());
+        writes.rollback_to(&savepoint).unwrap();
+        assert_eq!(["a", "b", "c", "e"].map(|key| get(&writes, key)), [Some(None), value("2"), Some(None), None]);
+        writes.delete_range(range(b"d", b"e"));
+        let effects = writes.into_effects();
+        assert_eq!(effects.writes, [KeyWrite { key: b"b".to_vec(), value: Some(b"2".to_vec()) }]);
+        assert_eq!(effects.deleted, [range(b"a", b"e")]);
     }
 
     #[test]

@@ -1,15 +1,82 @@
 //! A batch of writes that is applied atomically.
 
-/// One operation of a batch.
+use super::bounds::UserRange;
+use std::ops::RangeBounds;
+
+/// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub(crate) struct KeyWrite {
     pub(crate) key: Vec<u8>,
     /// `None` deletes.
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// A list of puts and deletes that `Db::write` applies atomically. Every reader sees all of them or none, and so does
-/// recovery after a crash. If a batch has several operations on a key, the last one wins.
+/// What a write does, after its operations were resolved against each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// Each key once, in key order.
+    pub(crate) writes: Vec<KeyWrite>,
+    /// Ascending and disjoint. They hide what the store has, but not `writes`.
+    pub(crate) deleted: Vec<UserRange>,
+}
+
+impl Effects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.deleted.is_empty()
+    }
+}
+
+/// One operation of a batch. There may be more kinds in later versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation<'b> {
+    /// Sets a key.
+    Put {
+        /// The key.
+        key: &'b [u8],
+        /// Its value.
+        value: &'b [u8],
+    },
+    /// Deletes a key.
+    Delete {
+        /// The key.
+        key: &'b [u8],
+    },
+    /// Deletes all keys from `start` up to, but without, `end`.
+    DeleteRange {
+        /// The first key of the range.
+        start: &'b [u8],
+        /// The first key after the range; `None` if nothing bounds it.
+        end: Option<&'b [u8]>,
+    },
+}
+
+/// An operation that a batch owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Write(KeyWrite),
+    DeleteRange(UserRange),
+}
+
+impl Step {
+    fn operation(&self) -> Operation<'_> {
+        match self {
+            Self::Write(KeyWrite { key, value: Some(value) }) => Operation::Put { key, value },
+            Self::Write(KeyWrite { key, value: None }) => Operation::Delete { key },
+            Self::DeleteRange(UserRange { start, end }) => Operation::DeleteRange { start, end: end.as_deref() },
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write(write) => write.key.len() + write.value.as_ref().map_or(0, Vec::len),
+            Self::DeleteRange(range) => range.bytes(),
+        }
+    }
+}
+
+/// A list of operations that `Db::write` applies atomically. Every reader sees all of them or none, and so does
+/// recovery after a crash. An operation takes effect after those before it: of several on a key, the last one wins.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -21,7 +88,7 @@ pub(crate) struct Operation {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
-    pub(crate) operations: Vec<Operation>,
+    steps: Vec<Step>,
 }
 
 impl WriteBatch {
@@ -32,68 +99,117 @@ impl WriteBatch {
 
     /// Sets a key.
     pub fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
-        self.operations.push(Operation { key: key.into(), value: Some(value.into()) });
-        self
+        self.write(key.into(), Some(value.into()))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
     pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
-        self.operations.push(Operation { key: key.into(), value: None });
+        self.write(key.into(), None)
+    }
+
+    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
+        self.steps.push(Step::Write(KeyWrite { key, value }));
+        self
+    }
+
+    /// Deletes all keys of a range, as `Db::delete_range` does.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("list/7", "old")?;
+    /// let mut batch = alluvium::WriteBatch::new();
+    /// batch.delete_range("list/".."list0").put("list/0", "new"); // replaces the list
+    /// db.write(batch)?;
+    /// assert_eq!(db.prefix("list/")?.count(), 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>>(&mut self, range: impl RangeBounds<K>) -> &mut Self {
+        self.steps.push(Step::DeleteRange(UserRange::of_range(range)));
+        self
+    }
+
+    /// Deletes all keys that start with a prefix, as `Db::delete_prefix` does.
+    pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> &mut Self {
+        self.steps.push(Step::DeleteRange(UserRange::of_prefix(prefix.as_ref())));
         self
     }
 
     /// Appends all operations of another batch.
     pub fn append(&mut self, other: &Self) -> &mut Self {
-        self.operations.extend_from_slice(&other.operations);
+        self.steps.extend_from_slice(&other.steps);
         self
     }
 
-    /// The operations in the order in which they were added, as pairs of key and value. The value of a delete is
-    /// `None`.
+    /// The operations in the order in which they were added.
     ///
     /// ```
-    /// let mut batch = alluvium::WriteBatch::new();
-    /// batch.put("a", "1").delete("b");
+    /// use alluvium::{Operation, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("a", "1").delete("b").delete_range("c"..);
     /// let operations: Vec<_> = batch.iter().collect();
-    /// assert_eq!(operations, [(&b"a"[..], Some(&b"1"[..])), (&b"b"[..], None)]);
+    /// assert_eq!(operations[0], Operation::Put { key: b"a", value: b"1" });
+    /// assert_eq!(operations[1], Operation::Delete { key: b"b" });
+    /// assert_eq!(operations[2], Operation::DeleteRange { start: b"c", end: None });
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
-        self.operations.iter().map(|operation| (&operation.key[..], operation.value.as_deref()))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Operation<'_>> {
+        self.steps.iter().map(Step::operation)
     }
 
     /// Number of operations.
     pub fn len(&self) -> usize {
-        self.operations.len()
+        self.steps.len()
     }
 
     /// Whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.steps.is_empty()
     }
 
     /// Removes all operations.
     pub fn clear(&mut self) {
-        self.operations.clear();
+        self.steps.clear();
     }
 
-    /// Total size of keys and values, in bytes.
+    /// Total size of keys, values and bounds of ranges, in bytes.
     pub fn bytes(&self) -> usize {
-        self.operations.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Vec::len)).sum()
+        self.steps.iter().map(Step::bytes).sum()
     }
 
-    /// The last operation on each key, in key order.
-    pub(crate) fn resolve(self) -> Vec<Operation> {
-        let mut operations = self.operations;
-        // The sort is stable, so the operations of one key keep their order.
-        operations.sort_by(|a, b| a.key.cmp(&b.key));
-        let mut resolved: Vec<Operation> = Vec::with_capacity(operations.len());
-        for operation in operations {
-            match resolved.last_mut() {
-                Some(last) if last.key == operation.key => *last = operation,
-                _ => resolved.push(operation),
+    /// Whether it deletes ranges.
+    #[cfg(feature = "async")]
+    pub(crate) fn deletes_ranges(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::DeleteRange(_)))
+    }
+
+    /// The last operation on each key.
+    pub(crate) fn resolve(self) -> Effects {
+        let (mut writes, mut deleted) = (Vec::with_capacity(self.steps.len()), Vec::new());
+        for (at, step) in self.steps.into_iter().enumerate() {
+            match step {
+                Step::Write(write) => writes.push((at, write)),
+                Step::DeleteRange(range) => deleted.push((at, range)),
             }
         }
-        resolved
+        // The sort is stable, so the writes of one key keep their order.
+        writes.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
+        writes.dedup_by(|next, last| {
+            let is_same = next.1.key == last.1.key;
+            if is_same {
+                std::mem::swap(next, last);
+            }
+            is_same
+        });
+        let mut hidden = vec![false; if deleted.is_empty() { 0 } else { writes.len() }];
+        for (deleted_at, range) in &deleted {
+            let from = writes.partition_point(|(_, write)| write.key < range.start);
+            let inside = writes[from..].iter().take_while(|(_, write)| range.contains(&write.key));
+            inside.zip(&mut hidden[from..]).for_each(|((at, _), hidden)| *hidden |= at < deleted_at);
+        }
+        let mut hidden = hidden.into_iter();
+        let writes = writes.into_iter().filter(|_| !hidden.next().unwrap_or(false)).map(|(_, write)| write).collect();
+        Effects { writes, deleted: UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect()) }
     }
 }
 
@@ -109,8 +225,12 @@ mod tests {
         batch.append(&other).append(&WriteBatch::new());
         assert_eq!((batch.len(), batch.bytes(), other.len()), (3, 5, 2));
         assert_eq!(
-            batch.iter().map(|(key, value)| (key[0], value.is_some())).collect::<Vec<_>>(),
-            [(b'a', true), (b'a', false), (b'b', true)]
+            batch.iter().collect::<Vec<_>>(),
+            [
+                Operation::Put { key: b"a", value: b"1" },
+                Operation::Delete { key: b"a" },
+                Operation::Put { key: b"b", value: b"2" }
+            ]
         );
     }
 
@@ -119,7 +239,8 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put("b", "1").put("a", "1").delete("b").put("a", "2").put("c", "").delete("d").put("d", "4");
         let resolved = batch.resolve();
-        let view: Vec<_> = resolved.iter().map(|op| (&op.key[..], op.value.as_deref())).collect();
+        assert!(resolved.deleted.is_empty());
+        let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key[..], op.value.as_deref())).collect();
         assert_eq!(
             view,
             vec![
@@ -129,5 +250,26 @@ mod tests {
                 (&b"d"[..], Some(&b"4"[..]))
             ]
         );
+    }
+
+    #[test]
+    fn a_range_delete_hides_what_came_before_it() {
+        let mut batch = WriteBatch::new();
+        batch.put("a", "1").put("b", "1").delete("c").put("d", "1");
+        batch.delete_range("b".."d").put("c", "2").delete_range("e"..).delete_range("c\0"..="c1").put("f", "2");
+        let resolved = batch.resolve();
+        let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key[..], write.value.as_deref())).collect();
+        let put = |key: &'static str, value: &'static str| (key.as_bytes(), Some(value.as_bytes()));
+        assert_eq!(view, [put("a", "1"), put("c", "2"), put("d", "1"), put("f", "2")]);
+        let range = |start: &str, end: Option<&str>| UserRange { start: start.into(), end: end.map(Into::into) };
+        assert_eq!(resolved.deleted, [range("b", Some("d")), range("e", None)]);
+    }
+
+    #[test]
+    fn a_batch_may_have_nothing_but_empty_ranges() {
+        let mut batch = WriteBatch::new();
+        batch.delete_range("b".."a").delete_range("a".."a");
+        assert_eq!(batch.len(), 2);
+        assert!(batch.resolve().is_empty());
     }
 }

@@ -1,7 +1,87 @@
-//! The encoded key range of an iterator or a compaction.
+//! Key ranges: of an iterator or a compaction, encoded; of a range delete, in the user's keys.
 
-use crate::util::{KeyspaceId, key};
+use crate::util::{KeyspaceId, key, limits};
 use std::ops::{Bound, RangeBounds};
+
+/// A range of encoded keys: its start, and its exclusive end or `None` for the end of the last keyspace.
+pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
+
+/// A range of the keys of one keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserRange {
+    pub(crate) start: Vec<u8>,
+    /// Exclusive; `None` for the end of the keyspace.
+    pub(crate) end: Option<Vec<u8>>,
+}
+
+impl UserRange {
+    pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
+        let start = match range.start_bound() {
+            Bound::Included(start) => Some(start.as_ref().to_vec()),
+            Bound::Excluded(start) => next_key(start.as_ref()),
+            Bound::Unbounded => Some(Vec::new()),
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => next_key(end.as_ref()),
+            Bound::Excluded(end) => Some(end.as_ref().to_vec()),
+            Bound::Unbounded => None,
+        };
+        // No key follows the start.
+        let Some(start) = start else { return Self { start: Vec::new(), end: Some(Vec::new()) } };
+        Self { start, end }
+    }
+
+    /// All keys with a prefix.
+    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
+        Self { start: prefix.to_vec(), end: after_prefix(prefix.to_vec()) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
+    pub(crate) fn contains(&self, user_key: &[u8]) -> bool {
+        *user_key >= *self.start && self.end.as_deref().is_none_or(|end| user_key < end)
+    }
+
+    /// Bytes of its bounds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.start.len() + self.end.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Sorts ranges, and joins those that overlap or touch. Drops empty ones.
+    pub(crate) fn merged(mut ranges: Vec<Self>) -> Vec<Self> {
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_unstable_by(|one, other| one.start.cmp(&other.start));
+        ranges.dedup_by(|next, last| {
+            let meets = last.end.as_ref().is_none_or(|end| next.start <= *end);
+            if meets && last.end.as_ref().is_some_and(|last| next.end.as_ref().is_none_or(|next| last < next)) {
+                last.end = next.end.take();
+            }
+            meets
+        });
+        ranges
+    }
+}
+
+/// The first key that a store can have after a key; `None` if there is none.
+fn next_key(key: &[u8]) -> Option<Vec<u8>> {
+    if key.len() == limits::KEY_BYTES_MAX { after_prefix(key.to_vec()) } else { Some(after(key)) }
+}
+
+/// The first string of bytes after a key.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The first key after all keys with a prefix: the last byte that is not 0xff is incremented. `None` if there is none.
+fn after_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
+    while prefix.last() == Some(&0xff) {
+        prefix.pop();
+    }
+    *prefix.last_mut()? += 1;
+    Some(prefix)
+}
 
 /// A range of encoded keys.
 #[derive(Clone, Debug)]
@@ -18,15 +98,8 @@ impl Bounds {
 
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         let lower = key::encoded(KeyspaceId::DEFAULT, prefix);
-        // The first key after all keys with the prefix: the last byte that is not 0xff is incremented.
-        let mut upper = lower.clone();
-        while upper.last() == Some(&0xff) {
-            upper.pop();
-        }
-        if let Some(last) = upper.last_mut() {
-            *last += 1;
-        }
-        Self { lower, upper: (!upper.is_empty()).then_some(upper) }
+        let upper = after_prefix(lower.clone());
+        Self { lower, upper }
     }
 
     /// The lower bound (included) and the upper bound (excluded; `None` for the end of the last keyspace).
@@ -36,12 +109,7 @@ impl Bounds {
 
     pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
         let encoded = |user_key: &K| key::encoded(KeyspaceId::DEFAULT, user_key.as_ref());
-        // The first key after `k` is `k` with a zero byte appended.
-        let after = |user_key: &K| {
-            let mut encoded = encoded(user_key);
-            encoded.push(0);
-            encoded
-        };
+        let after = |user_key: &K| after(&encoded(user_key));
         let all = Self::all();
         let lower = match range.start_bound() {
             Bound::Included(start) => encoded(start),
@@ -70,5 +138,42 @@ mod tests {
         assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
         let range = Bounds::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b")));
         assert_eq!((&range.lower[..], range.upper.as_deref()), (&b"\0\0\0\0a\0"[..], Some(&b"\0\0\0\0b\0"[..])));
+    }
+
+    fn user(start: &str, end: Option<&str>) -> UserRange {
+        UserRange { start: start.into(), end: end.map(Into::into) }
+    }
+
+    #[test]
+    fn user_ranges_of_prefixes_and_ranges() {
+        assert_eq!(UserRange::of_prefix(b"a"), user("a", Some("b")));
+        assert_eq!(UserRange::of_prefix(b"\xff\xff"), UserRange { start: vec![0xff, 0xff], end: None });
+        assert_eq!(UserRange::of_range::<&str>(..), user("", None));
+        assert_eq!(UserRange::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b"))), user("a\0", Some("b\0")));
+        // Nothing follows the longest keys but the next key of that length.
+        let longest = vec![b'k'; limits::KEY_BYTES_MAX];
+        let through = UserRange::of_range::<Vec<u8>>((Bound::Unbounded, Bound::Included(longest.clone())));
+        assert_eq!(through.end.as_ref().map(Vec::len), Some(limits::KEY_BYTES_MAX));
+        assert!(through.contains(&longest) && !through.contains(b"l"));
+        let last = vec![0xff; limits::KEY_BYTES_MAX];
+        assert!(UserRange::of_range::<Vec<u8>>((Bound::Excluded(last), Bound::Unbounded)).is_empty());
+        let range = user("b", Some("d"));
+        assert_eq!(["a", "b", "c", "d"].map(|key| range.contains(key.as_bytes())), [false, true, true, false]);
+        assert!(user("b", Some("b")).is_empty() && user("c", Some("b")).is_empty() && !user("b", None).is_empty());
+    }
+
+    #[test]
+    fn overlapping_user_ranges_are_joined() {
+        let ranges = vec![
+            user("d", Some("e")),
+            user("x", Some("x")),
+            user("a", Some("c")),
+            user("b", Some("b\0")),
+            user("c", Some("d")),
+            user("g", Some("h")),
+            user("g", None),
+            user("k", Some("l")),
+        ];
+        assert_eq!(UserRange::merged(ranges), [user("a", Some("e")), user("g", None)]);
     }
 }

@@ -1,8 +1,8 @@
 //! The commit of a write: the six steps of `docs/concurrency.md`, W, without the sync that may follow. Any thread.
 
-use super::entry::Entry;
+use super::entry::{Entry, RangeDelete, tombstones};
 use super::precondition::{Conflict, Precondition, WriteOutcome};
-use super::range_conflicts::RangeConflicts;
+use super::range_conflicts::{Passage, RangeConflicts, Touched};
 use super::writer_threads::{ThreadState, WriteCounters};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
@@ -19,6 +19,7 @@ use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
 use crate::log::Log;
 use crate::memory::{BatchState, MemtableWriter, Prepared, entry_bytes};
+use crate::merge::RangeTombstones;
 use crate::util::planted::planted;
 use crate::util::sequencer::Slot;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
@@ -28,6 +29,8 @@ use crossbeam_utils::CachePadded;
 /// A write that is ready to be committed.
 pub(super) struct Write<'a> {
     pub(super) entries: &'a [Entry<'a>],
+    /// Ascending and disjoint. Their tombstones hide older entries, not those of this write.
+    pub(super) deleted: &'a [RangeDelete<'a>],
     /// The latches of the keys that it writes and of those that its precondition reads, in table order, each once.
     pub(super) latches: &'a [LatchIndex],
     pub(super) precondition: Option<&'a Precondition<'a>>,
@@ -64,7 +67,7 @@ impl Committer {
             durable_log: Arc::clone(durable_log),
             space: Arc::clone(space),
             scheduler: Arc::clone(&shared.scheduler),
-            range_conflicts: RangeConflicts::new().into(),
+            range_conflicts: RangeConflicts::new(&shared.read.range_deletes).into(),
             has_unlogged: AtomicBool::new(false),
         }
     }
@@ -92,7 +95,7 @@ impl Committer {
 
     /// Steps 1 to 6. Nothing is written if the precondition does not hold.
     pub(super) fn commit(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<WriteOutcome> {
-        let Write { entries, latches, precondition, durability } = *write;
+        let Write { entries, deleted, latches, precondition, .. } = *write;
         let read = &*self.read;
         let mut waits_since = None;
         let bytes = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.len(), entry.value.len())).sum();
@@ -112,7 +115,7 @@ impl Committer {
                 continue;
             }
             // Step 1.
-            if let Err(error) = self.prepare_record(thread, entries, durability) {
+            if let Err(error) = self.prepare_record(thread, write) {
                 self.durable_log.note_failure();
                 // The space of the ballast, and what background work frees, is for deletes.
                 let are_deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
@@ -129,31 +132,41 @@ impl Committer {
             if generation.memtable.attach(&mut thread.memory, entries.len()) {
                 self.scheduler.wake_workers();
             }
-            let mut prepared = PreparedEntries::new(generation, &mut thread.memory, entries);
+            let mut prepared = PreparedEntries::new(generation, &mut thread.memory, write);
+            let mut tombstones = tombstones(deleted);
+            // Rules D1 and D2.
+            let turn = (!deleted.is_empty()).then(|| read.range_deletes.take_turn());
+            let ranges = || deleted.iter().map(RangeDelete::encoded).collect();
+            let announced = turn.as_ref().map(|_| self.range_conflicts.announce_delete(ranges(), &read.sequencer));
             // Steps 2 and 3.
             let guard = planted!(
                 hold_latches(&read.latches, latches),
                 Bug::NumberBeforeLatch => hold_latches(&read.latches, &[])
             );
-            // Rule P1: checked under the latches, whose holder alone can write these keys.
+            let deletes_before = precondition.map_or(0, |_| read.range_deletes.placed());
+            // Rule P1: checked under the latches, whose holder alone can write these keys by themselves.
             let conflict = precondition.and_then(|precondition| precondition.conflict(&read.view.load()));
             read.sequencer.announce(&thread.slot);
-            let is_current = self.log.is_current(&thread.writer);
-            let conflict = conflict.or_else(|| {
-                // Rule P2: marks the registered ranges of others before it closes its own.
-                let keys = || entries.iter().map(|entry| (entry.keyspace, entry.key));
-                let own = precondition.and_then(|precondition| precondition.registered);
-                (is_current && !self.range_conflicts.mark_and_close(keys, own)).then_some(Conflict::RangeWritten)
-            });
-            if conflict.is_some() || !is_current {
+            let passed = match conflict {
+                Some(conflict) => Err(Retreat::Conflict(conflict)),
+                None => self.pass(thread, write, deletes_before),
+            };
+            if let Err(retreat) = passed {
                 read.sequencer.leave(&thread.slot);
                 drop(guard);
+                drop(announced);
+                drop(turn);
                 self.log.cancel(&mut thread.writer);
                 prepared.withdraw(generation, &mut thread.memory);
-                match conflict {
-                    Some(conflict) => return Ok(WriteOutcome::Conflict(conflict)),
-                    None => continue,
+                match retreat {
+                    Retreat::Conflict(conflict) => return Ok(WriteOutcome::Conflict(conflict)),
+                    Retreat::SegmentRetired | Retreat::RangeDeleted => {}
+                    Retreat::RangeDelete => {
+                        drop(view);
+                        self.wait_for_range_delete(write);
+                    }
                 }
+                continue;
             }
             let unplaced = Unplaced { committer: self, slot: &thread.slot };
             planted!(Bug::SnapshotsBeforeNumber => let early = read.snapshots.newest());
@@ -170,12 +183,18 @@ impl Committer {
             // Rule S5: the snapshots too.
             let newest_snapshot =
                 planted!(read.snapshots.newest(), Bug::SnapshotsBeforeNumber => early.unwrap_or_default());
+            tombstones.set_number(number);
             if Arc::ptr_eq(owner, generation) {
-                prepared.place(generation, &mut thread.memory, number, newest_snapshot);
+                prepared.place(generation, &mut thread.memory, (number, tombstones), newest_snapshot);
             } else {
                 let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
-                owner.memtable.place_without_writer(entries, number);
+                owner.memtable.place_without_writer(entries, tombstones, number);
                 prepared.withdraw(generation, &mut thread.memory);
+            }
+            if announced.is_some() {
+                // Rule D4.
+                read.range_deletes.note_placed();
+                drop(announced);
             }
             if let Some(registered) = precondition.and_then(|precondition| precondition.registered) {
                 registered.finish();
@@ -184,6 +203,10 @@ impl Committer {
             drop(guard);
             std::mem::forget(unplaced);
             read.sequencer.leave(&thread.slot);
+            if turn.is_some() {
+                owner.memtable.tidy_range_tombstones(newest_snapshot);
+                drop(turn);
+            }
             self.durable_log.note_write();
             prepared.note_retained(generation);
             // `now` keeps the generation alive, so the references are handed over in time.
@@ -194,27 +217,66 @@ impl Committer {
         }
     }
 
+    /// What a writer checks between its announcement and its number. `deletes_before` is the number of range deletes that
+    /// were placed before its precondition was checked.
+    fn pass(&self, thread: &ThreadState, write: &Write<'_>, deletes_before: u64) -> Result<(), Retreat> {
+        let Write { entries, deleted, precondition, .. } = *write;
+        if !self.log.is_current(&thread.writer) {
+            return Err(Retreat::SegmentRetired);
+        }
+        let touched = || Touched {
+            keys: entries.iter().map(|entry| (entry.keyspace, entry.key)),
+            reads: precondition.into_iter().flat_map(Precondition::keys),
+            deleted: deleted.iter().map(RangeDelete::encoded).collect(),
+        };
+        // Rule P2: marks the registered ranges of others before it closes its own.
+        match self.range_conflicts.pass(touched, precondition.and_then(|precondition| precondition.registered)) {
+            Passage::Free => {}
+            Passage::Marked => return Err(Retreat::Conflict(Conflict::RangeWritten)),
+            Passage::RangeDelete => return Err(Retreat::RangeDelete),
+        }
+        // Rule D4.
+        let reads_keys = precondition.is_some_and(|precondition| !precondition.reads.is_empty());
+        let is_unchanged = || self.read.range_deletes.placed() == deletes_before;
+        if !reads_keys || planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
+            Ok(())
+        } else {
+            Err(Retreat::RangeDeleted)
+        }
+    }
+
+    /// Waits until no range delete covers a key of the write.
+    #[cold]
+    fn wait_for_range_delete(&self, write: &Write<'_>) {
+        let keys = write.entries.iter().map(|entry| (entry.keyspace, entry.key));
+        let reads = write.precondition.into_iter().flat_map(Precondition::keys);
+        keys.chain(reads).for_each(|(keyspace, key)| self.read.range_deletes.wait_for(keyspace, key));
+    }
+
     /// Encodes the operations into the log chunk of the thread; an unlogged write encodes a void (rule W4).
-    fn prepare_record(&self, thread: &mut ThreadState, entries: &[Entry<'_>], durability: Durability) -> Result<()> {
+    fn prepare_record(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<()> {
+        let Write { entries, deleted, durability, .. } = *write;
         planted!(Bug::AcknowledgedBeforeSealed => {
             if let Some(number) = crate::util::planted::take_unsealed() {
                 self.log.seal(&mut thread.writer, number);
             }
         });
-        let (kind, bytes) = match entries {
+        let operations = || entries.iter().map(Entry::operation).chain(deleted.iter().map(RangeDelete::operation));
+        let (kind, bytes) = match (entries, deleted) {
             _ if durability == Durability::Unlogged => (Kind::Void, 0),
-            [entry] => (entry.kind, entry.operation().encoded_length()),
-            _ => (Kind::Batch, log_record::batch_length(entries.iter().map(Entry::operation))),
+            ([entry], []) => (entry.kind, entry.operation().encoded_length()),
+            ([], [deleted]) => (Kind::RangeDelete, deleted.operation().encoded_length()),
+            _ => (Kind::Batch, log_record::batch_length(operations())),
         };
-        self.log.prepare(&mut thread.writer, kind, bytes, |body| match (kind, entries) {
-            (Kind::Void, _) => self.has_unlogged.store(true, Ordering::Relaxed),
-            (Kind::Batch, _) => {
-                let mut encoder = BatchEncoder::new(entries.len() as u64, body);
-                entries.iter().for_each(|entry| encoder.push(entry.operation()));
+        self.log.prepare(&mut thread.writer, kind, bytes, |body| match kind {
+            Kind::Void => self.has_unlogged.store(true, Ordering::Relaxed),
+            Kind::Batch => {
+                let mut encoder = BatchEncoder::new((entries.len() + deleted.len()) as u64, body);
+                operations().for_each(|operation| encoder.push(operation));
                 debug_assert_eq!(encoder.filled(), bytes);
             }
-            _ => entries.iter().for_each(|entry| {
-                entry.operation().encode(body);
+            _ => operations().for_each(|operation| {
+                operation.encode(body);
             }),
         })?;
         WriteCounters::add(&thread.counters.logged_bytes, (bytes + log_record::HEADER_BYTES) as u64);
@@ -222,36 +284,56 @@ impl Committer {
     }
 }
 
+/// Why a writer gives up its place between announcement and number.
+enum Retreat {
+    Conflict(Conflict),
+    /// The segment of its log chunk was retired: it prepares its record again.
+    SegmentRetired,
+    /// A range delete covers one of its keys: it waits for that.
+    RangeDelete,
+    /// A range delete came after its precondition was checked: it checks again.
+    RangeDeleted,
+}
+
 /// The entries of a write in the memory of one generation, not placed yet.
 enum PreparedEntries {
     One(Prepared),
     Many(Vec<Prepared>, BatchState),
+    /// There are range tombstones only.
+    None,
 }
 
 impl PreparedEntries {
     /// Requires that the writer is attached to the Memtable for this many entries.
-    fn new(generation: &Generation, writer: &mut MemtableWriter, entries: &[Entry<'_>]) -> Self {
+    fn new(generation: &Generation, writer: &mut MemtableWriter, write: &Write<'_>) -> Self {
+        let Write { entries, deleted, .. } = *write;
         let memtable = &generation.memtable;
         let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, (e.keyspace, e.key, e.hash), e.kind, &e.value);
         match entries {
-            [entry] => Self::One(prepare(entry)),
+            [] => Self::None,
+            [entry] if deleted.is_empty() => Self::One(prepare(entry)),
             _ => {
                 let prepared = entries.iter().map(prepare).collect();
-                Self::Many(prepared, memtable.batch_state(writer))
+                let is_range_delete = !deleted.is_empty();
+                let state =
+                    if is_range_delete { memtable.batch_state_of_range_delete() } else { memtable.batch_state(writer) };
+                Self::Many(prepared, state)
             }
         }
     }
 
-    /// Makes the entries visible: one entry at once, a batch with a single store at the end (rule B2).
+    /// Makes the entries and range tombstones visible: one entry at once, a batch with a single store at the end (rule
+    /// B2).
     fn place(
         &mut self,
         generation: &Generation,
         writer: &mut MemtableWriter,
-        number: SequenceNumber,
+        (number, tombstones): (SequenceNumber, RangeTombstones),
         newest_snapshot: SequenceNumber,
     ) {
         let memtable = &generation.memtable;
         match self {
+            Self::None => memtable.add_range_tombstones(tombstones),
             Self::One(prepared) => memtable.place(writer, prepared, number, newest_snapshot),
             Self::Many(prepared, state) => {
                 planted!(Bug::BatchEntryByEntry => {
@@ -264,6 +346,9 @@ impl PreparedEntries {
                 });
                 for prepared in prepared.iter_mut() {
                     memtable.place_pending(writer, prepared, number, *state);
+                }
+                if !tombstones.is_empty() {
+                    memtable.add_pending_range_tombstones(tombstones, *state);
                 }
                 memtable.commit(writer, *state, prepared.iter_mut(), newest_snapshot);
             }
@@ -285,6 +370,7 @@ impl PreparedEntries {
 
     fn entries(&self) -> &[Prepared] {
         match self {
+            Self::None => &[],
             Self::One(prepared) => std::slice::from_ref(prepared),
             Self::Many(prepared, _) => prepared,
         }

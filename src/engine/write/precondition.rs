@@ -84,6 +84,11 @@ impl Precondition<'_> {
         self.reads.iter().map(|read| read.hash)
     }
 
+    /// The keys that were read, with their keyspaces.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (KeyspaceId, &[u8])> {
+        self.reads.iter().map(|read| (KeyspaceId::DEFAULT, read.key))
+    }
+
     /// Checks the reads (rule P1). The caller holds their latches.
     pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
         if planted!(self.reads.is_empty(), Bug::UpdateUnchecked => true) {

@@ -1,8 +1,9 @@
 //! Range conflicts: the key ranges of committing transactions in which no other thread may write between the validation
-//! and the transaction's number (`docs/concurrency.md`, P2).
+//! and the transaction's number (`docs/concurrency.md`, P2), and those of a range delete, whose keys no other thread may
+//! write until it is placed (D).
 //!
-//! Registered ranges do not block writers: a writer marks the registered ranges over its keys, and the transaction then
-//! gives up. Any thread.
+//! Ranges of transactions do not block writers: a writer marks the registered ranges over its keys, and the transaction
+//! then gives up. Ranges of a range delete do (`engine/state/range_deletes.rs`). Any thread.
 //!
 //! Invariants:
 //! 1. Ranges are registered before the transaction waits for all announced writers (`Sequencer::wait_for_announced`).
@@ -16,6 +17,8 @@
 //! 3. A transaction closes its own ranges only after it has marked those of others. So the thread that a writer waits
 //!    for does not wait for another.
 
+use crate::engine::state::range_deletes::{AnnouncedRanges, RangeDeletes};
+use crate::engine::types::bounds::EncodedRange;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
@@ -31,9 +34,6 @@ const CLOSED: u32 = 2;
 /// The transaction's entries are placed, or it has given up.
 const FINISHED: u32 = 3;
 
-/// A range of encoded keys: its start, and its exclusive end or `None` for the end of the last keyspace.
-pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
-
 /// The ranges of one transaction.
 #[derive(Debug)]
 pub(crate) struct RegisteredRanges {
@@ -47,9 +47,39 @@ pub(crate) struct RegisteredRanges {
 /// All registered ranges of a store.
 #[derive(Debug)]
 pub(crate) struct RangeConflicts {
-    /// The number of transactions in `all`, mostly 0: the only field that most writers read.
+    /// The number of transactions in `all`, and one more while a range delete is announced. Mostly 0, and the only field
+    /// that most writers read.
     count: AtomicUsize,
     all: ArcSwap<Vec<Arc<RegisteredRanges>>>,
+    deletes: Arc<RangeDeletes>,
+}
+
+/// The keys that a writer is about to write, and what else concerns it.
+pub(crate) struct Touched<K, R> {
+    /// The keys that it writes.
+    pub(crate) keys: K,
+    /// The keys that it has read and that must be unchanged.
+    pub(crate) reads: R,
+    /// The ranges that it deletes; announced if there are any.
+    pub(crate) deleted: Vec<EncodedRange>,
+}
+
+/// What a writer finds before it takes its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It may take its number. Its own ranges, if it has any, are closed.
+    Free,
+    /// Another writer has marked its own ranges.
+    Marked,
+    /// A range delete covers one of its keys: it must withdraw and wait.
+    RangeDelete,
+}
+
+/// Keeps the ranges of a range delete announced until it is dropped.
+#[derive(Debug)]
+pub(crate) struct DeleteGuard<'a> {
+    count: &'a AtomicUsize,
+    announced: Option<AnnouncedRanges<'a>>,
 }
 
 /// Keeps the ranges of a transaction registered until it is dropped.
@@ -60,8 +90,17 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl RangeConflicts {
-    pub(crate) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), all: ArcSwap::default() }
+    pub(crate) fn new(deletes: &Arc<RangeDeletes>) -> Self {
+        Self { count: AtomicUsize::new(0), all: ArcSwap::default(), deletes: Arc::clone(deletes) }
+    }
+
+    /// Announces the ranges of the thread that has the turn of range deletes. When it returns, all writers that may have
+    /// missed them have placed their entries.
+    pub(crate) fn announce_delete(&self, ranges: Vec<EncodedRange>, sequencer: &Sequencer) -> DeleteGuard<'_> {
+        let announced = Some(self.deletes.announce(ranges));
+        self.count.fetch_add(1, Ordering::SeqCst);
+        planted!(sequencer.wait_for_announced(), Bug::RangeDeleteWithoutGrace => ());
+        DeleteGuard { count: &self.count, announced }
     }
 
     /// Registers ranges, which must be ascending and disjoint. When it returns, all writers that may have missed them
@@ -76,28 +115,45 @@ impl RangeConflicts {
         RangeGuard { range_conflicts: self, registered }
     }
 
-    /// Marks the registered ranges of others over the keys, then closes the writer's own ranges, if it has any. Returns
-    /// false if its own were marked. The writer calls this after it has announced and before it takes its number.
+    /// Looks for a range delete of the keys, marks the registered ranges of others over them, and closes the writer's own
+    /// ranges, if it has any. The writer calls this after it has announced and before it takes its number.
     #[inline]
-    pub(crate) fn mark_and_close<'k, K: Iterator<Item = (KeyspaceId, &'k [u8])>>(
-        &self,
-        keys: impl Fn() -> K,
-        own: Option<&RegisteredRanges>,
-    ) -> bool {
-        if self.count.load(Ordering::Acquire) > 0 {
-            self.mark_others(keys(), own);
+    pub(crate) fn pass<'k, K, R>(&self, touched: impl Fn() -> Touched<K, R>, own: Option<&RegisteredRanges>) -> Passage
+    where
+        K: Iterator<Item = (KeyspaceId, &'k [u8])> + Clone,
+        R: Iterator<Item = (KeyspaceId, &'k [u8])>,
+    {
+        if self.count.load(Ordering::Acquire) > 0 && !self.pass_others(touched(), own) {
+            return Passage::RangeDelete;
         }
-        own.is_none_or(RegisteredRanges::close)
+        if own.is_none_or(RegisteredRanges::close) { Passage::Free } else { Passage::Marked }
     }
 
+    /// False if a range delete covers one of the keys.
     #[cold]
-    fn mark_others<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>, own: Option<&RegisteredRanges>) {
+    fn pass_others<'k, K, R>(&self, touched: Touched<K, R>, own: Option<&RegisteredRanges>) -> bool
+    where
+        K: Iterator<Item = (KeyspaceId, &'k [u8])> + Clone,
+        R: Iterator<Item = (KeyspaceId, &'k [u8])>,
+    {
+        let Touched { keys, mut reads, deleted } = touched;
+        let is_covered = |(keyspace, user_key)| self.deletes.cover(keyspace, user_key);
+        // A range delete has the turn, so the announced ranges are its own.
+        if deleted.is_empty()
+            && planted!(keys.clone().any(is_covered) || reads.any(is_covered), Bug::RangeDeleteUnseen => false)
+        {
+            return false;
+        }
         let all = self.all.load();
+        let others = || all.iter().filter(|registered| own.is_none_or(|own| !std::ptr::eq(own, &***registered)));
         for (keyspace, user_key) in keys {
             let encoded = key::encoded(keyspace, user_key);
-            let others = all.iter().filter(|registered| own.is_none_or(|own| !std::ptr::eq(own, &***registered)));
-            others.filter(|registered| registered.covers(&encoded)).for_each(|registered| registered.mark(&encoded));
+            others().filter(|registered| registered.covers(&encoded)).for_each(|registered| registered.mark(&encoded));
         }
+        for range in &deleted {
+            others().filter(|registered| registered.meets(range)).for_each(|registered| registered.mark(&range.0));
+        }
+        true
     }
 }
 
@@ -105,6 +161,12 @@ impl RegisteredRanges {
     fn covers(&self, key: &[u8]) -> bool {
         let after = self.ranges.partition_point(|(start, _)| &start[..] <= key);
         after > 0 && self.ranges[after - 1].1.as_deref().is_none_or(|end| key < end)
+    }
+
+    fn meets(&self, (start, end): &EncodedRange) -> bool {
+        // The first of the ranges that does not lie before `start`.
+        let at = self.ranges.partition_point(|(_, own_end)| own_end.as_ref().is_some_and(|own_end| own_end <= start));
+        self.ranges.get(at).is_some_and(|(own_start, _)| end.as_ref().is_none_or(|end| own_start < end))
     }
 
     fn mark(&self, key: &[u8]) {
@@ -127,6 +189,13 @@ impl RegisteredRanges {
     /// The transaction's entries are placed, or it has given up.
     pub(crate) fn finish(&self) {
         self.state.store(FINISHED, Ordering::Release);
+    }
+}
+
+impl Drop for DeleteGuard<'_> {
+    fn drop(&mut self) {
+        self.announced = None;
+        self.count.fetch_sub(1, Ordering::Release);
     }
 }
 

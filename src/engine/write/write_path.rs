@@ -2,7 +2,7 @@
 
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
-use super::entry::Entry;
+use super::entry::{Entry, RangeDelete};
 use super::precondition::{Precondition, WriteOutcome};
 use super::throttle::Throttle;
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
@@ -13,7 +13,8 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchIndex, Latches};
-use crate::engine::types::batch::{Operation, WriteBatch};
+use crate::engine::types::batch::{Effects, KeyWrite, WriteBatch};
+use crate::engine::types::bounds::UserRange;
 use crate::engine::types::options::Durability;
 use crate::memory::MemtableWriter;
 use crate::util::planted::planted;
@@ -99,7 +100,8 @@ impl WritePath {
         }
         let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
         let latch = Latches::index_of(entry.hash);
-        self.write(&Write { entries: std::slice::from_ref(&entry), latches: &[latch], precondition, durability })
+        let entries = std::slice::from_ref(&entry);
+        self.write(&Write { entries, deleted: &[], latches: &[latch], precondition, durability })
     }
 
     /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
@@ -116,8 +118,15 @@ impl WritePath {
         let entry = Entry { kind: Kind::Merge, ..entry };
         let latches = [Latches::index_of(entry.hash)];
         let entries = std::slice::from_ref(&entry);
-        self.write(&Write { entries, latches: &latches, precondition: None, durability: Durability::Unlogged })
-            .map(drop)
+        let durability = Durability::Unlogged;
+        self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability }).map(drop)
+    }
+
+    /// Deletes a range of keys.
+    pub(crate) fn delete_range(&self, range: UserRange, durability: Durability) -> Result<()> {
+        check_range(&range)?;
+        let deleted = UserRange::merged(vec![range]);
+        self.write_all(&Effects { writes: Vec::new(), deleted }, None, durability).map(drop)
     }
 
     /// Applies a batch.
@@ -125,22 +134,26 @@ impl WritePath {
         self.write_all(&batch.resolve(), None, durability).map(drop)
     }
 
-    /// Applies operations on distinct keys, in key order, as one write, if the precondition holds.
+    /// Applies effects as one write, if the precondition holds.
     pub(crate) fn write_all(
         &self,
-        operations: &[Operation],
+        effects: &Effects,
         precondition: Option<&Precondition<'_>>,
         durability: Durability,
     ) -> Result<WriteOutcome> {
-        if operations.is_empty() {
+        let Effects { writes, deleted } = effects;
+        if effects.is_empty() {
             return self.health.check().map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
         }
-        let bytes = check_batch(operations)?;
+        let bytes = check_batch(effects)?;
         if let Some(conflict) = self.early_conflict(bytes, precondition) {
             return Ok(conflict);
         }
-        let mut entries = Vec::with_capacity(operations.len());
-        for Operation { key, value } in operations {
+        if !deleted.is_empty() {
+            self.health.check()?;
+        }
+        let mut entries = Vec::with_capacity(writes.len());
+        for KeyWrite { key, value } in writes {
             match self.entry(KeyspaceId::DEFAULT, key, value.as_deref()) {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {
@@ -153,7 +166,7 @@ impl WritePath {
             for entry in &entries {
                 let latches = [Latches::index_of(entry.hash)];
                 let entries = std::slice::from_ref(entry);
-                let _ = self.write(&Write { entries, latches: &latches, precondition: None, durability })?;
+                let _ = self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability })?;
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         });
@@ -162,7 +175,9 @@ impl WritePath {
         let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();
         latches.sort_unstable();
         latches.dedup();
-        self.write(&Write { entries: &entries, latches: &latches, precondition, durability })
+        let deleted: Vec<RangeDelete<'_>> =
+            deleted.iter().map(|range| RangeDelete { keyspace: KeyspaceId::DEFAULT, range }).collect();
+        self.write(&Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability })
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
@@ -205,7 +220,8 @@ impl WritePath {
             }
         });
         let thread = borrowed.state();
-        let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
+        let of_entries = write.entries.iter().map(|entry| entry.key.len() + entry.value.len());
+        let user_bytes: usize = of_entries.chain(write.deleted.iter().map(|deleted| deleted.range.bytes())).sum();
         self.throttle.slow_down(thread, user_bytes as u64);
         let number = match self.committer.commit(thread, write) {
             Ok(WriteOutcome::Written(number)) => number,
@@ -219,7 +235,7 @@ impl WritePath {
             self.space.note_delete();
         }
         let counters = &thread.counters;
-        WriteCounters::add(&counters.writes, write.entries.len() as u64);
+        WriteCounters::add(&counters.writes, (write.entries.len() + write.deleted.len()) as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
         match write.durability {
             Durability::Buffered => self.log.write_through(number)?,
@@ -269,9 +285,13 @@ impl WritePath {
 }
 
 /// Checks the sizes of a batch. Returns the bytes of its values, or what it takes in memory if that is more.
-fn check_batch(operations: &[Operation]) -> Result<usize> {
+fn check_batch(effects: &Effects) -> Result<usize> {
     let (mut in_memory, mut in_all) = (0, 0);
-    for Operation { key, value } in operations {
+    for range in &effects.deleted {
+        check_range(range)?;
+        in_memory += limits::OPERATION_MEMORY_BYTES + range.bytes();
+    }
+    for KeyWrite { key, value } in &effects.writes {
         check_sizes(key, value.as_deref())?;
         let value_bytes = value.as_ref().map_or(0, Vec::len);
         in_all += value_bytes;
@@ -286,6 +306,18 @@ fn check_batch(operations: &[Operation]) -> Result<usize> {
         )));
     }
     Ok(in_all.max(in_memory))
+}
+
+/// Checks the sizes of a range's bounds.
+pub(crate) fn check_range(range: &UserRange) -> Result<()> {
+    let longest = range.start.len().max(range.end.as_ref().map_or(0, Vec::len));
+    if longest > limits::KEY_BYTES_MAX {
+        return Err(Error::InvalidArgument(format!(
+            "a bound of the range has {longest} bytes, at most {} fit",
+            limits::KEY_BYTES_MAX
+        )));
+    }
+    Ok(())
 }
 
 /// Checks the sizes of a key and a value.

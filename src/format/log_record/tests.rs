@@ -91,6 +91,8 @@ fn operations<'a>() -> Vec<Operation<'a>> {
         operation(Kind::Delete, 1, b"another key", b""),
         operation(Kind::ValueReference, u32::MAX, &[7; 200], &[9; 24]),
         operation(Kind::Put, 2, &[1; 130], &[2; 20_000]),
+        operation(Kind::RangeDelete, 7, b"from", b"to"),
+        operation(Kind::RangeDelete, 0, b"", b""),
     ]
 }
 
@@ -142,6 +144,14 @@ fn batches_round_trip_and_garbage_never_panics() {
         }
     }
     assert!(Operations::parse(Kind::Batch, &[0xff; 30]).is_none());
-    assert!(Operations::parse(Kind::RangeDelete, &[0, 0, 0]).is_none());
+    // A range whose end is not after its start, and one of the last keyspace, which has no end.
+    assert!(Operations::parse(Kind::RangeDelete, &[0, 1, b'b', 1, b'b']).is_none());
+    assert!(Operations::parse(Kind::RangeDelete, &[0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0]).is_none());
     assert_eq!(Operations::parse(Kind::Void, b"anything").unwrap().count(), 0);
+}
+
+#[test]
+fn the_end_of_a_range_delete_may_be_that_of_its_keyspace() {
+    let ends = operations().into_iter().filter(|operation| operation.kind == Kind::RangeDelete);
+    assert_eq!(ends.map(|operation| operation.range_end()).collect::<Vec<_>>(), [Some(&b"to"[..]), None]);
 }

@@ -330,4 +330,12 @@ impl Cursor for MemtableCursor {
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.memtable.covering(key, at)
     }
+
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        self.memtable.covered_until(key, at)
+    }
+
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.memtable.next_covered(key)
+    }
 }

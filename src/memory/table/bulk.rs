@@ -14,6 +14,7 @@ use super::memtable::Memtable;
 use super::order;
 use crate::memory::buffer::boundaries::common_prefix;
 use crate::memory::entry::node::Target;
+use crate::merge::{RangeTombstone, RangeTombstones};
 use crate::util::arena::Offset;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
@@ -51,6 +52,13 @@ impl<'a> BulkFill<'a> {
         assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_BYTES_MAX);
         let hash = hash::key_hash(keyspace, user_key);
         self.space.nodes.push(self.memtable.write_entry(Target::new(keyspace, user_key), hash, kind, value, number));
+    }
+
+    /// Adds a range tombstone.
+    pub fn add_range_tombstone(&mut self, tombstone: RangeTombstone) {
+        self.memtable.add_range_tombstones(RangeTombstones::new([tombstone]));
+        // No snapshot is older than the store's opening.
+        self.memtable.tidy_range_tombstones(SequenceNumber::ZERO);
     }
 
     /// Sorts and links all entries, and returns the Memtable.

@@ -147,10 +147,23 @@ impl Memtable {
         }
     }
 
-    /// Adds a range tombstone. Its number is greater than that of every entry that it hides.
-    #[cfg(test)]
-    pub fn add_range_tombstone(&self, tombstone: &crate::merge::RangeTombstone) {
-        self.range_tombstones.add(tombstone);
+    /// Adds range tombstones with one number, which is greater than that of every entry that they hide. One thread at a
+    /// time (`docs/concurrency.md`, D1).
+    pub fn add_range_tombstones(&self, tombstones: RangeTombstones) {
+        self.range_tombstones.add(tombstones, None);
+    }
+
+    /// Like `add_range_tombstones`, but readers skip them until the batch is committed. The state must come from
+    /// `batch_state_of_range_delete`.
+    pub fn add_pending_range_tombstones(&self, tombstones: RangeTombstones, batch: BatchState) {
+        assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
+        self.range_tombstones.add(tombstones, Some(batch.place));
+    }
+
+    /// Follows each of the two calls above, after the batch was committed. It may take milliseconds. `newest_snapshot` as in
+    /// `place`.
+    pub fn tidy_range_tombstones(&self, newest_snapshot: SequenceNumber) {
+        self.range_tombstones.tidy(newest_snapshot);
     }
 
     /// Whether there are range tombstones.
@@ -161,13 +174,30 @@ impl Memtable {
 
     /// All range tombstones. Those of a sealed Memtable never change.
     pub fn range_tombstones(&self) -> Arc<RangeTombstones> {
-        self.range_tombstones.all()
+        self.range_tombstones.all(|batch| self.is_committed(batch))
     }
 
     /// The newest number `<= at` of a range tombstone over an encoded key; `ZERO` if there is none.
     #[inline]
     pub fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
-        self.range_tombstones.covering(key, at)
+        self.range_tombstones.covering(key, at, |batch| self.is_committed(batch))
+    }
+
+    /// The end of the keys from `key` on that range tombstones up to `at` cover without a gap; `None` if none covers `key`.
+    /// Perhaps less than that, if they came one after the other.
+    pub fn covered_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        self.range_tombstones.covered_until(key, at, |batch| self.is_committed(batch))
+    }
+
+    /// The first key at or after `key` that range tombstones cover.
+    pub fn next_covered(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.range_tombstones.next_covered(key)
+    }
+
+    /// Whether the batch with range tombstones whose state is at this place was committed.
+    fn is_committed(&self, batch: Offset) -> bool {
+        // SAFETY: places of batches with range tombstones come from `batch_state_of_range_delete` of this Memtable.
+        unsafe { state(&self.arena, batch) }.load(Ordering::Acquire) == BATCH_COMMITTED
     }
 
     pub(crate) fn arena(&self) -> &Arena {
@@ -201,7 +231,7 @@ impl Memtable {
 
     /// The bytes of entries that fit beyond the soft size, if no more than that is used yet.
     pub fn slack_bytes(&self) -> usize {
-        let filled = self.bytes().max(self.soft_bytes);
+        let filled = self.entry_bytes().max(self.soft_bytes);
         self.arena.capacity_bytes().saturating_sub(self.empty_bytes + filled)
     }
 
@@ -360,6 +390,15 @@ impl Memtable {
         // All entries of the previous batch that used it have cleared their batch word (rule M8).
         WriterSlot::at(&self.arena, writer.slot).state.store(BATCH_PENDING, Ordering::Release);
         BatchState { memtable: self.id, place: writer.slot }
+    }
+
+    /// The state of a batch that also deletes ranges, pending. No other batch uses its word, so that readers of the range
+    /// tombstones need not check whose it is.
+    pub fn batch_state_of_range_delete(&self) -> BatchState {
+        let place = self.arena.allocate(size_of::<u32>());
+        // SAFETY: just allocated with this length.
+        unsafe { make_state(&self.arena, place) };
+        BatchState { memtable: self.id, place }
     }
 
     /// As `place`, but readers skip the version until its batch is committed.
@@ -545,39 +584,47 @@ impl Memtable {
 
     /// Places entries that were not prepared in this Memtable, because a switch happened between preparation and number.
     /// All memory that it needs comes from the arena's slack. Requires what `place` requires; a batch becomes visible
-    /// at once.
+    /// at once, with its range tombstones.
     pub fn place_without_writer<'e>(
         &self,
         entries: impl ExactSizeIterator<Item = ((KeyspaceId, &'e [u8], u64), Kind, &'e [u8])>,
+        tombstones: RangeTombstones,
         number: SequenceNumber,
     ) {
+        if entries.len() == 0 {
+            return self.add_range_tombstones(tombstones);
+        }
         let mut writer = MemtableWriter::temporary(self.id);
-        let batch = (entries.len() > 1).then(|| {
-            let place = self.arena.allocate(size_of::<u32>());
-            // SAFETY: just allocated with this length.
-            unsafe { make_state(&self.arena, place) };
-            place
-        });
+        let has_tombstones = !tombstones.is_empty();
+        let batch = (entries.len() > 1 || has_tombstones).then(|| self.batch_state_of_range_delete());
+        if let Some(batch) = batch.filter(|_| has_tombstones) {
+            self.add_pending_range_tombstones(tombstones, batch);
+        }
         self.versions_without_writer.fetch_add(entries.len() as u64, Ordering::Relaxed);
         for (key, kind, value) in entries {
             let mut prepared = self.prepare(&mut writer, key, kind, value);
             // The replaced version stays in the chain.
-            self.link(&mut writer, &mut prepared, number, batch.unwrap_or(Offset::NULL));
+            self.link(&mut writer, &mut prepared, number, batch.map_or(Offset::NULL, |batch| batch.place));
         }
-        if let Some(place) = batch {
+        if let Some(batch) = batch {
             // SAFETY: `make_state` initialised it above.
-            unsafe { state(&self.arena, place) }.store(BATCH_COMMITTED, Ordering::Release);
+            unsafe { state(&self.arena, batch.place) }.store(BATCH_COMMITTED, Ordering::Release);
         }
     }
 
-    /// Bytes of entries, including prepared ones.
+    /// Bytes of entries, including prepared ones, and of range tombstones.
     pub fn bytes(&self) -> usize {
+        self.entry_bytes() + self.range_tombstones.bytes()
+    }
+
+    /// Bytes of entries in the arena, including prepared ones.
+    fn entry_bytes(&self) -> usize {
         self.arena.used_bytes() - self.empty_bytes
     }
 
     /// Bytes of entries that contain something, or that one writer will reuse first.
     pub fn live_bytes(&self) -> usize {
-        self.bytes().saturating_sub(self.retained.spare_bytes())
+        self.entry_bytes().saturating_sub(self.retained.spare_bytes())
     }
 
     /// The number of versions.

@@ -2,6 +2,7 @@
 
 use super::batches::Pending;
 use super::*;
+use crate::merge::RangeTombstones;
 use crate::util::sync::AtomicUsize;
 use std::collections::BTreeSet;
 
@@ -347,8 +348,16 @@ fn entries_of_another_generation_are_placed_without_a_writer() {
     let mut snapshots = Snapshots::new(1 << 20);
     snapshots.put(b"old", Kind::Put, b"one");
     let entry = |user_key: &'static [u8]| ((KEYSPACE, user_key, key_hash(KEYSPACE, user_key)), Kind::Put, user_key);
-    snapshots.memtable.place_without_writer([entry(b"old"), entry(b"new")].into_iter(), SequenceNumber(2));
-    snapshots.memtable.place_without_writer([entry(b"single")].into_iter(), SequenceNumber(3));
+    snapshots.memtable.place_without_writer(
+        [entry(b"old"), entry(b"new")].into_iter(),
+        RangeTombstones::default(),
+        SequenceNumber(2),
+    );
+    snapshots.memtable.place_without_writer(
+        [entry(b"single")].into_iter(),
+        RangeTombstones::default(),
+        SequenceNumber(3),
+    );
     for (user_key, number) in [(&b"old"[..], 2), (b"new", 2), (b"single", 3)] {
         let encoded = key::encoded(KEYSPACE, user_key);
         assert_eq!(get(&snapshots.memtable, &encoded, 9), Some((number, Kind::Put, user_key.to_vec())));

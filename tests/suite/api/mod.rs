@@ -8,6 +8,7 @@ mod levels;
 pub mod live_stats;
 mod model;
 mod multi_get;
+mod range_deletes;
 mod read_statistics;
 mod reopen;
 pub mod resources;

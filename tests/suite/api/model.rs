@@ -117,17 +117,38 @@ impl World {
             }
             970..971 => self.db().flush().unwrap(),
             971..972 => self.db().compact().unwrap(),
+            981..986 => {
+                let range = self.range();
+                self.db().delete_range(range.clone()).unwrap();
+                remove(&mut self.model, &range);
+            }
             972..980 => self.db().sync().unwrap(),
             980..981 => self.reopen(),
             _ => assert!(self.db().stats().failure.is_none()),
         }
     }
 
+    /// Mostly of a few keys, so that some remain.
+    fn range(&mut self) -> std::ops::Range<Vec<u8>> {
+        let start = self.key();
+        if self.random.one_in(20) {
+            let end = self.key();
+            return start.clone().min(end.clone())..start.max(end);
+        }
+        let next = self.model.range(start.clone()..).nth(self.random.below(12) as usize).map(|(key, _)| key.clone());
+        let end = next.unwrap_or_else(|| [&start[..], &[0]].concat());
+        start..end
+    }
+
     fn batch(&mut self) {
         let mut batch = WriteBatch::new();
         for _ in 0..self.random.below(20) {
             let key = self.key();
-            if self.random.one_in(3) {
+            if self.random.one_in(20) {
+                let range = self.range();
+                batch.delete_range(range.clone());
+                remove(&mut self.model, &range);
+            } else if self.random.one_in(3) {
                 batch.delete(key.clone());
                 self.model.remove(&key);
             } else {
@@ -208,6 +229,10 @@ impl World {
             assert_eq!(self.db().get(key).unwrap().as_ref(), Some(value), "a get shows another value");
         }
     }
+}
+
+fn remove(model: &mut Model, range: &std::ops::Range<Vec<u8>>) {
+    model.retain(|key, _| !range.contains(key));
 }
 
 fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {

@@ -25,7 +25,7 @@ mod name;
 
 use crate::comparator::Comparator;
 use crate::status::Status;
-use alluvium::{Db, Snapshot, WriteBatch, WriteOptions};
+use alluvium::{Db, Error, Operation, Snapshot, WriteBatch, WriteOptions};
 use arc_swap::ArcSwap;
 use bucket::Known;
 use change::Change;
@@ -115,10 +115,11 @@ impl Ordered {
         // Returned only on success, so that the cached buckets always equal those in the store.
         let known = std::mem::take(&mut writer.known);
         let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
-        for (key, value) in batch.iter() {
-            match value {
-                Some(value) => change.put(key, value)?,
-                None => change.delete(key)?,
+        for operation in batch.iter() {
+            match operation {
+                Operation::Put { key, value } => change.put(key, value)?,
+                Operation::Delete { key } => change.delete(key)?,
+                other => return Err(Error::InvalidArgument(format!("LevelDB's batches have no {other:?}"))),
             }
         }
         let done = change.finish();

@@ -145,6 +145,23 @@ impl Cursor for LevelsCursor {
         }
     }
 
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        let window = self.window.as_ref().filter(|window| self.is_masked && window.contains(key))?;
+        window.tombstones.covered_until(key, at).map(<[u8]>::to_vec)
+    }
+
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match &self.window {
+            _ if !self.is_masked || !self.cursor.valid() => None,
+            Some(Window { upper, tombstones, .. }) => match (tombstones.next_covered(key), upper) {
+                (Some(covered), _) => Some(covered.to_vec()),
+                (None, Some(upper)) => Some(key.max(upper).to_vec()),
+                (None, None) => None,
+            },
+            None => Some(key.to_vec()),
+        }
+    }
+
     fn pin_value(&self) -> Option<PinnedValue> {
         self.cursor.pin_value()
     }

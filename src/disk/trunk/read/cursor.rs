@@ -42,12 +42,15 @@ struct Path {
     cursor: MergeCursor<RunCursor>,
     /// The range tombstones over keys of the range.
     tombstones: RangeTombstones,
+    /// Those of each run, newest run first; empty if no run has any.
+    run_tombstones: Vec<RangeTombstones>,
 }
 
 impl Path {
     fn new() -> Self {
         let (cursor, tombstones) = (MergeCursor::new(Vec::new()), RangeTombstones::default());
-        Self { leaf: None, spills_before: false, spills_past: false, cursor, tombstones }
+        let run_tombstones = Vec::new();
+        Self { leaf: None, spills_before: false, spills_past: false, cursor, tombstones, run_tombstones }
     }
 
     /// Changes to the leaf to which `descend` leads: it returns a slot for each node, root first.
@@ -79,10 +82,12 @@ impl Path {
         let runs = || self.cursor.sources().iter().map(RunCursor::run);
         self.spills_before = runs().any(|run| run.may_begin_before(&node.lower));
         self.spills_past = node.upper.as_ref().is_some_and(|upper| runs().any(|run| run.may_extend_past(upper)));
-        self.tombstones = match has_range_tombstones {
-            true => run::range_tombstones(runs(), &node.lower, node.upper.as_deref())?,
-            false => RangeTombstones::default(),
-        };
+        self.run_tombstones.clear();
+        if has_range_tombstones {
+            let of_run = |run| run::range_tombstones([run], &node.lower, node.upper.as_deref());
+            self.run_tombstones = runs().map(of_run).collect::<Result<_>>()?;
+        }
+        self.tombstones = RangeTombstones::union(&self.run_tombstones);
         self.leaf = Some(Arc::clone(node));
         Ok(())
     }
@@ -340,6 +345,44 @@ impl Cursor for TreeCursor {
         } else {
             SequenceNumber::ZERO
         }
+    }
+
+    fn deleted_until(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
+        let Path { tombstones, .. } = &self.path;
+        if tombstones.is_empty() || !self.path.contains(key) {
+            return None;
+        }
+        tombstones.covered_until(key, at).map(<[u8]>::to_vec)
+    }
+
+    fn next_deleted(&self, key: &[u8]) -> Option<Vec<u8>> {
+        if !self.tree.has_range_tombstones() {
+            return None;
+        }
+        // Those of other leaves are not known.
+        match (self.path.tombstones.next_covered(key), self.path.upper()) {
+            (Some(covered), _) => Some(covered.to_vec()),
+            (None, Some(upper)) => Some(key.max(upper).to_vec()),
+            (None, None) => None,
+        }
+    }
+
+    /// A run seeks to the end of what newer runs delete around its entry, within the leaf.
+    fn leave_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        debug_assert!(self.valid);
+        self.steps += 1;
+        // The scan pays for them as for a tombstone.
+        self.tombstones += 1;
+        self.valid = false;
+        let Path { cursor, run_tombstones, .. } = &mut self.path;
+        let (winner, key) = (cursor.source(), cursor.key());
+        let newer = run_tombstones.iter().take(winner);
+        let end = newer.filter_map(|run| run.covered_until(key, at)).max().map(<[u8]>::to_vec);
+        match end {
+            Some(end) => cursor.leave_to(winner, Some(&end), at)?,
+            None => cursor.next()?,
+        }
+        self.settle_forward()
     }
 
     fn note_untaken(&mut self, entries: u64) {

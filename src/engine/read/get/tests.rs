@@ -12,7 +12,7 @@ use crate::engine::types::options::Options;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
-use crate::merge::{MergeOperator, RangeTombstone};
+use crate::merge::{MergeOperator, RangeTombstone, RangeTombstones};
 use crate::util::sync::Arc;
 use crate::util::{Error, key};
 
@@ -52,7 +52,11 @@ fn delete_range(db: &Db, start: &str, end: &str) {
     db.put("~", "").unwrap();
     let encoded = |text: &str| key::encoded(crate::util::KeyspaceId::DEFAULT, text.as_bytes());
     let (start, end, number) = (encoded(start), encoded(end), db.engine.read.sequencer.last());
-    db.engine.read.view.load().newest().memtable.add_range_tombstone(&RangeTombstone { start, end, number });
+    db.engine.read.view.load().newest().memtable.add_range_tombstones(RangeTombstones::new([RangeTombstone {
+        start,
+        end,
+        number,
+    }]));
 }
 
 /// All pairs of a snapshot. Checks that scans in both directions, gets and a multi-get agree.

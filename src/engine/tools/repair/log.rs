@@ -19,7 +19,7 @@ use crate::io::Storage;
 use crate::log::read_poison;
 use crate::log::salvage::{FoundRecord, FoundSegment};
 use crate::manifest::ManifestState;
-use crate::merge::{EntryRef, Retention, VersionFilter};
+use crate::merge::{EntryRef, RangeTombstone, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Kind, Result, SequenceNumber, key};
 use std::cmp::Reverse;
@@ -117,7 +117,7 @@ pub(crate) fn salvage(
             )
         });
     }
-    let mut spill = Spill { context: &readers.branches, entries: Vec::new(), bytes: 0, sources: Vec::new() };
+    let mut spill = Spill::new(&readers.branches);
     for segment in segments {
         segment.records(database, &mut |record| {
             if record.number.0 > cut {
@@ -213,17 +213,29 @@ struct PendingEntry {
     value: Vec<u8>,
 }
 
-/// Collects entries and writes them as sorted branch files.
+/// Collects entries and range tombstones, and writes them as sorted branch files.
 struct Spill<'a> {
     context: &'a Arc<BranchContext>,
     entries: Vec<PendingEntry>,
+    deleted: Vec<RangeTombstone>,
     bytes: usize,
     sources: Vec<SourceFile>,
 }
 
-impl Spill<'_> {
+impl<'a> Spill<'a> {
+    fn new(context: &'a Arc<BranchContext>) -> Self {
+        Self { context, entries: Vec::new(), deleted: Vec::new(), bytes: 0, sources: Vec::new() }
+    }
+
     fn take(&mut self, record: &FoundRecord<'_>) -> Result<()> {
         for operation in record.operations.clone() {
+            if operation.kind == Kind::RangeDelete {
+                let (start, end) = (operation.key, operation.range_end());
+                let tombstone = RangeTombstone::of_user_keys(operation.keyspace, start, end, record.number);
+                self.bytes += ENTRY_BYTES + tombstone.start.len() + tombstone.end.len();
+                self.deleted.push(tombstone);
+                continue;
+            }
             let (key, value) = (key::encoded(operation.keyspace, operation.key), operation.value.to_vec());
             self.bytes += ENTRY_BYTES + key.len() + value.len();
             self.entries.push(PendingEntry { key, number: record.number, kind: operation.kind, value });
@@ -248,6 +260,13 @@ impl Spill<'_> {
             filter.push(EntryRef { key: &key, number, kind, value: &value }, &mut keep)?;
         }
         filter.finish(&mut keep)?;
+        if !self.deleted.is_empty() {
+            let builder = match &mut builder {
+                Some(builder) => builder,
+                empty => empty.insert(BranchBuilder::create(self.context)?),
+            };
+            builder.set_range_tombstones(RangeTombstones::new(self.deleted.drain(..)));
+        }
         if let Some(meta) = builder.map(BranchBuilder::finish).transpose()? {
             self.sources.push(SourceFile { file: meta.file, meta: Some(meta) });
         }

@@ -60,7 +60,7 @@ pub struct Shape {
     hot: Option<Key>,
     lengths: Lengths,
     /// The percentage of each kind of step, in the order of `Shape::step`.
-    weights: [u64; 15],
+    weights: [u64; 17],
     /// Whether threads are stopped in the middle of operations.
     pub stalls: bool,
 }
@@ -85,6 +85,10 @@ impl fmt::Display for Shape {
 pub enum Step {
     Put(Key, Value, usize),
     Delete(Key),
+    /// A range delete of the keys with a prefix.
+    DeletePrefix(usize),
+    /// The same, and then puts, in one batch.
+    Replace(usize, Vec<(Key, Value, usize)>),
     /// A put, or a delete if the value is absent.
     Batch(Vec<(Key, Value, usize)>),
     Update {
@@ -131,6 +135,8 @@ pub enum Action {
     Get(Key),
     Put(Key, Value, usize),
     Delete(Key),
+    /// A range delete of the keys with a prefix.
+    DeletePrefix(usize),
     /// A scan of the keys with a prefix, forward or backward.
     Scan(usize, bool),
     Save,
@@ -163,24 +169,29 @@ impl Shape {
     /// The shape of a world.
     pub fn draw(random: &mut Random) -> Self {
         let keys = Keys::draw(random);
-        // The last four kinds are updates, swaps, puts of absent keys and transactions.
-        let weights = match random.below(9) {
+        // The last six kinds are updates, swaps, puts of absent keys, transactions, range deletes and replacements.
+        let weights = match random.below(12) {
             // Only operations of single keys, so each key is checked separately.
-            0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Batches and plain gets.
-            1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Snapshots over overwrites.
-            2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5, 0, 0, 0, 0],
+            2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5, 0, 0, 0, 0, 0, 0],
             // Scans during writes.
-            3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15, 0, 0, 0, 0],
+            3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15, 0, 0, 0, 0, 0, 0],
             // Updates of single keys with conflicting writes.
-            4 => [15, 10, 0, 15, 0, 0, 0, 0, 0, 0, 0, 35, 15, 10, 0],
+            4 => [15, 10, 0, 15, 0, 0, 0, 0, 0, 0, 0, 35, 15, 10, 0, 0, 0],
             // Updates, batches and snapshots.
-            5 => [8, 8, 15, 8, 4, 4, 5, 2, 4, 2, 2, 20, 10, 8, 0],
+            5 => [8, 8, 15, 8, 4, 4, 5, 2, 4, 2, 2, 20, 10, 8, 0, 0, 0],
             // Concurrent transactions, with single operations.
-            6 => [10, 5, 5, 10, 0, 2, 3, 0, 3, 0, 0, 5, 3, 2, 50],
-            7 => [20, 8, 10, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40],
-            _ => [20, 8, 10, 15, 5, 5, 6, 2, 5, 3, 5, 8, 4, 4, 12],
+            6 => [10, 5, 5, 10, 0, 2, 3, 0, 3, 0, 0, 5, 3, 2, 50, 0, 0],
+            7 => [20, 8, 10, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0],
+            8 => [20, 8, 10, 15, 5, 5, 6, 2, 5, 3, 5, 8, 4, 4, 12, 0, 0],
+            // Range deletes beside single writes and plain reads.
+            9 => [30, 5, 5, 25, 5, 0, 0, 0, 0, 0, 0, 10, 0, 5, 0, 12, 8],
+            // Range deletes and snapshots.
+            10 => [25, 5, 5, 12, 3, 8, 10, 3, 8, 3, 5, 0, 0, 0, 0, 10, 8],
+            _ => [15, 5, 5, 10, 3, 3, 5, 2, 5, 2, 3, 8, 4, 4, 15, 8, 6],
         };
         Self {
             threads: 2 + random.below(5) as usize,
@@ -251,10 +262,17 @@ impl Shape {
                 let (value, length) = self.value(random, next);
                 Step::PutIfAbsent(self.key(random), value, length)
             }
-            _ => {
+            14 => {
                 let actions = 1 + random.below(6);
                 let actions = (0..actions).map(|_| self.action(random, next)).collect();
                 Step::Transaction(actions, !random.one_in(8))
+            }
+            15 => Step::DeletePrefix(prefix),
+            _ => {
+                let mut puts = self.batch(random, next);
+                puts.retain(|(_, value, _)| *value != Value::ABSENT);
+                puts.truncate(random.below(3) as usize);
+                Step::Replace(prefix, puts)
             }
         }
     }
@@ -266,7 +284,9 @@ impl Shape {
                 let (value, length) = self.value(random, next);
                 Action::Put(self.key(random), value, length)
             }
-            13..15 => Action::Delete(self.key(random)),
+            13 => Action::Delete(self.key(random)),
+            14 if self.weights[15] > 0 => Action::DeletePrefix(random.below(self.keys.prefixes.len() as u64) as usize),
+            14 => Action::Delete(self.key(random)),
             15..18 => Action::Scan(random.below(self.keys.prefixes.len() as u64) as usize, random.one_in(2)),
             18 => Action::Save,
             _ => Action::RollBack(random.below(4) as usize),

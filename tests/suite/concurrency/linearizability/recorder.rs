@@ -101,6 +101,26 @@ impl<'a> Recorder<'a> {
                 let done = self.db.delete(self.name(*key));
                 self.wrote("delete", vec![(*key, Value::ABSENT)], done)
             }
+            Step::DeletePrefix(prefix) => {
+                let done = self.db.delete_prefix(&self.keys.prefixes[*prefix]);
+                let deleted = self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT));
+                self.wrote("range delete", deleted.collect(), done)
+            }
+            Step::Replace(prefix, puts) => {
+                let mut batch = WriteBatch::new();
+                batch.delete_prefix(&self.keys.prefixes[*prefix]);
+                let mut wrote: Vec<_> =
+                    self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT)).collect();
+                for (key, value, length) in puts {
+                    let bytes = encode(*value, *length);
+                    batch.put(self.name(*key), bytes.clone());
+                    self.known[*key] = Some(bytes);
+                    wrote.retain(|(deleted, _)| deleted != key);
+                    wrote.push((*key, *value));
+                }
+                let done = self.db.write(batch);
+                self.wrote("replacement", wrote, done)
+            }
             Step::Batch(operations) => {
                 let mut batch = WriteBatch::new();
                 for (key, value, length) in operations {

@@ -28,6 +28,12 @@ impl Model {
             Operation::Put(key, value) => self.change(*key, Some(*value)),
             Operation::Delete(key) => self.change(*key, None),
             Operation::Batch(changes) => changes.iter().for_each(|(key, value)| self.change(*key, *value)),
+            Operation::DeleteRange(bounds) => self.delete_range(*bounds),
+            Operation::Replace(before, bounds, after) => {
+                before.iter().for_each(|(key, value)| self.change(*key, *value));
+                self.delete_range(*bounds);
+                after.iter().for_each(|(key, value)| self.change(*key, *value));
+            }
             Operation::Update(number, value) => {
                 let number = *number;
                 match altered(self.map.get(&key(number)).map(|old| &old[..]), *value) {
@@ -103,6 +109,10 @@ impl Model {
         change(Rc::make_mut(&mut self.map), number, value);
     }
 
+    fn delete_range(&mut self, bounds: Bounds) {
+        Rc::make_mut(&mut self.map).retain(|key, _| !is_inside(key, bounds));
+    }
+
     fn transaction(&mut self, actions: &[Action], ending: Ending) -> Answer {
         let (mut own, mut saved, mut read, mut writes) = (Map::clone(&self.map), Vec::new(), false, Vec::new());
         let mut answers = Vec::new();
@@ -110,20 +120,26 @@ impl Model {
             match action {
                 Action::Put(number, value) => {
                     change(&mut own, *number, Some(*value));
-                    writes.push(key(*number));
+                    writes.push(Written::Key(key(*number)));
                 }
                 Action::Delete(number) => {
                     change(&mut own, *number, None);
-                    writes.push(key(*number));
+                    writes.push(Written::Key(key(*number)));
+                }
+                Action::DeleteRange(bounds) => {
+                    own.retain(|key, _| !is_inside(key, *bounds));
+                    writes.push(Written::Range(*bounds));
                 }
                 Action::Get(number) => {
                     answers.push(values(&own, &[*number]));
-                    read |= is_disturbed(ending, |disturbed| disturbed == key(*number) && !writes.contains(&disturbed));
+                    read |= is_disturbed(ending, |disturbed| {
+                        disturbed == key(*number) && !has_written(&writes, &disturbed)
+                    });
                 }
                 Action::MultiGet(numbers) => {
                     answers.push(values(&own, numbers));
                     let is_read = |disturbed: Vec<u8>| {
-                        numbers.iter().any(|number| key(*number) == disturbed) && !writes.contains(&disturbed)
+                        numbers.iter().any(|number| key(*number) == disturbed) && !has_written(&writes, &disturbed)
                     };
                     read |= is_disturbed(ending, is_read);
                 }
@@ -160,7 +176,7 @@ impl Model {
                 // If the transaction did not read the key, the other write stays, unless the transaction wrote the key,
                 // too.
                 let disturbed = key(number);
-                if !writes.contains(&disturbed) {
+                if !has_written(&writes, &disturbed) {
                     own.insert(disturbed, value.bytes());
                 }
                 !read || writes.is_empty()
@@ -176,6 +192,20 @@ impl Model {
     fn state(&self, which: Option<usize>) -> &Map {
         which.and_then(|which| chosen(which, self.snapshots.len())).map_or(&self.map, |at| &self.snapshots[at])
     }
+}
+
+/// What a transaction has written.
+#[derive(Clone)]
+enum Written {
+    Key(Vec<u8>),
+    Range(Bounds),
+}
+
+fn has_written(writes: &[Written], key: &Vec<u8>) -> bool {
+    writes.iter().any(|written| match written {
+        Written::Key(written) => written == key,
+        Written::Range(bounds) => is_inside(key, *bounds),
+    })
 }
 
 fn change(map: &mut Map, number: Key, value: Option<Value>) {

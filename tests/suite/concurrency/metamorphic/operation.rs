@@ -25,6 +25,8 @@ impl Value {
 pub enum Action {
     Put(Key, Value),
     Delete(Key),
+    /// Of a range that is not empty.
+    DeleteRange(Bounds),
     Get(Key),
     MultiGet(Vec<Key>),
     /// A scan in either direction, up to a number of pairs.
@@ -88,6 +90,9 @@ pub enum Operation {
     Put(Key, Value),
     Delete(Key),
     Batch(Vec<(Key, Option<Value>)>),
+    DeleteRange(Bounds),
+    /// A batch of changes, then a range delete, then more changes.
+    Replace(Vec<(Key, Option<Value>)>, Bounds, Vec<(Key, Option<Value>)>),
     /// The new value depends on the old one: see `altered`.
     Update(Key, Value),
     CompareAndSwap(Key, Expected, Option<Value>),
@@ -224,7 +229,9 @@ impl Drawing {
                 Operation::Transaction(actions, ending)
             }
             360..420 => Operation::Delete(self.key()),
-            420..540 => Operation::Batch(self.changes()),
+            420..510 => Operation::Batch(self.changes()),
+            510..525 => Operation::DeleteRange(self.deleted()),
+            525..540 => Operation::Replace(self.changes(), self.deleted(), self.changes()),
             540..620 => Operation::Get(self.key()),
             620..660 => Operation::MultiGet(self.some_keys()),
             660..685 => Operation::Snapshot,
@@ -249,7 +256,9 @@ impl Drawing {
     fn action(&mut self) -> Action {
         match self.random.below(20) {
             0..6 => Action::Put(self.key(), self.value()),
-            6..8 => Action::Delete(self.key()),
+            6 => Action::Delete(self.key()),
+            7 if self.random.one_in(2) => Action::Delete(self.key()),
+            7 => Action::DeleteRange(self.deleted()),
             8..12 => Action::Get(self.key()),
             12 => Action::MultiGet(self.some_keys()),
             13 | 14 => Action::Scan(self.bounds(), self.random.one_in(2), self.random.below(40) as usize),
@@ -299,6 +308,18 @@ impl Drawing {
             0 => Bounds::Range(self.bound(), self.bound()),
             1 => Bounds::Prefix(self.key()),
             _ => Bounds::All,
+        }
+    }
+
+    /// A range that is not empty. Mostly of a few keys, so that some remain.
+    fn deleted(&mut self) -> Bounds {
+        let (one, near) = (self.key(), self.random.below(10));
+        let other = if self.random.one_in(12) { self.key() } else { one + near };
+        let (lower, upper) = if key(one) <= key(other) { (one, other) } else { (other, one) };
+        match self.random.below(40) {
+            0 => Bounds::Range(Bound::Included(lower), Bound::Unbounded),
+            1 => Bounds::Prefix(one),
+            _ => Bounds::Range(Bound::Included(lower), Bound::Included(upper)),
         }
     }
 

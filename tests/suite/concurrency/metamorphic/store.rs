@@ -3,7 +3,7 @@
 mod transactions;
 
 use super::model::{chosen, ordered, prefix};
-use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
+use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, Value, altered, key};
 use super::settings::Settings;
 use crate::support::{Random, expect_sound, expect_sound_closed, tiny_levels, tiny_skip, tiny_skip_in_files};
 use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
@@ -13,6 +13,7 @@ use alluvium::{
     BackgroundPause, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats,
     Swap, WriteBatch, WriteOptions,
 };
+use std::ops::Bound;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -183,12 +184,19 @@ impl Store {
             Operation::Delete(number) => self.db().delete(key(*number)).unwrap(),
             Operation::Batch(changes) => {
                 let mut batch = WriteBatch::new();
-                for (number, value) in changes {
-                    match value {
-                        Some(value) => batch.put(key(*number), value.bytes()),
-                        None => batch.delete(key(*number)),
-                    };
-                }
+                add(&mut batch, changes);
+                self.db().write(batch).unwrap();
+            }
+            Operation::DeleteRange(Bounds::Prefix(number)) => self.db().delete_prefix(prefix(*number)).unwrap(),
+            Operation::DeleteRange(bounds) => self.db().delete_range(range_of(*bounds)).unwrap(),
+            Operation::Replace(before, bounds, after) => {
+                let mut batch = WriteBatch::new();
+                add(&mut batch, before);
+                match bounds {
+                    Bounds::Prefix(number) => batch.delete_prefix(prefix(*number)),
+                    _ => batch.delete_range(range_of(*bounds)),
+                };
+                add(&mut batch, after);
                 self.db().write(batch).unwrap();
             }
             Operation::Update(number, value) => {
@@ -384,4 +392,21 @@ fn moved(iterator: &mut Iter, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>>
         stood.push(pair(iterator));
     }
     stood
+}
+
+fn add(batch: &mut WriteBatch, changes: &[(Key, Option<Value>)]) {
+    for (number, value) in changes {
+        match value {
+            Some(value) => batch.put(key(*number), value.bytes()),
+            None => batch.delete(key(*number)),
+        };
+    }
+}
+
+/// The range of bounds that are no prefix.
+fn range_of(bounds: Bounds) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    match bounds {
+        Bounds::Range(lower, upper) => (lower.map(key), upper.map(key)),
+        Bounds::All | Bounds::Prefix(_) => (Bound::Unbounded, Bound::Unbounded),
+    }
 }

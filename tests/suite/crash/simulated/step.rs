@@ -37,6 +37,10 @@ pub enum Step {
     Transaction(u8),
     /// Deletes a key and the keys after it, atomically, so that leaves become empty.
     Clear(u8),
+    /// Deletes the same keys as a range.
+    DeleteRange(u8),
+    /// Deletes the same keys as a range and puts the first one, atomically.
+    Replace(u8),
     Sync,
     Flush,
     Compact,
@@ -79,7 +83,11 @@ impl Step {
             Self::Large(key) => vec![put(key, 256 << 10)],
             Self::Delete(key) => vec![(name(key), None)],
             Self::Batch(key) | Self::Transaction(key) => vec![put(key, 20), put(key + 1, 700), (name(key + 2), None)],
-            Self::Clear(key) => (key..key + SOME).map(|key| (name(key), None)).collect(),
+            Self::Clear(key) | Self::DeleteRange(key) => cleared(key),
+            Self::Replace(key) => {
+                let others = cleared(key).into_iter().filter(|(cleared, _)| *cleared != name(key));
+                [put(key, 20)].into_iter().chain(others).collect()
+            }
             _ => return None,
         })
     }
@@ -89,6 +97,12 @@ impl Step {
         let first = key % KEYS;
         format!("key{first:02}")..format!("key{:02}", first + SOME)
     }
+}
+
+/// The deletes of a key and of those after it.
+fn cleared(key: u8) -> Changes {
+    let first = key % KEYS;
+    (first..KEYS.min(first + SOME)).map(|key| (name(key), None)).collect()
 }
 
 /// The key's name in the store.
@@ -108,6 +122,8 @@ impl fmt::Display for Step {
             Self::Transaction(key) => write!(f, "transaction {key}"),
             Self::Batch(key) => write!(f, "batch {key}"),
             Self::Clear(key) => write!(f, "clear {key}"),
+            Self::DeleteRange(key) => write!(f, "delete-range {key}"),
+            Self::Replace(key) => write!(f, "replace {key}"),
             Self::CompactRange(key) => write!(f, "compact-range {key}"),
             Self::Optimize(key) => write!(f, "optimize {key}"),
             Self::Sync => f.write_str("sync"),
@@ -149,6 +165,8 @@ fn read_one(text: &str) -> Step {
         "transaction" => Step::Transaction(key),
         "batch" => Step::Batch(key),
         "clear" => Step::Clear(key),
+        "delete-range" => Step::DeleteRange(key),
+        "replace" => Step::Replace(key),
         "compact-range" => Step::CompactRange(key),
         "optimize" => Step::Optimize(key),
         "sync" => Step::Sync,
@@ -205,7 +223,9 @@ fn draw_for_trees(random: &mut Random) -> Step {
         70..100 => Step::Update(key),
         100..410 => Step::Fill(key),
         410..440 => Step::Delete(key),
-        440..530 => Step::Clear(key),
+        440..480 => Step::Clear(key),
+        480..510 => Step::DeleteRange(key),
+        510..530 => Step::Replace(key),
         530..560 => Step::Batch(key),
         560..580 => Step::Transaction(key),
         580..590 => Step::PutSync(key),

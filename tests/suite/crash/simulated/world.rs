@@ -362,6 +362,12 @@ pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::R
         (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
         (Step::Update(_), [(key, Some(value))]) => db.update(key, |_| Some(value.clone())).map(drop),
         (Step::Transaction(key), _) => transact(db, key, changes),
+        (Step::DeleteRange(key), _) => db.delete_range(Step::range_from(key)),
+        (Step::Replace(key), [(first, Some(value)), ..]) => {
+            let mut batch = WriteBatch::new();
+            batch.delete(first.as_str()).delete_range(Step::range_from(key)).put(first.as_str(), value.as_slice());
+            db.write(batch)
+        }
         (_, [(key, Some(value))]) => db.put(key, value),
         (_, [(key, None)]) => db.delete(key),
         _ => {

@@ -38,6 +38,11 @@ impl Recorder<'_> {
                     deleted.map_err(|error| format!("a transaction's delete failed: {error}"))?;
                     open.own.insert(*key, Value::ABSENT);
                 }
+                Action::DeletePrefix(prefix) => {
+                    let deleted = open.transaction.delete_prefix(&self.keys.prefixes[*prefix]);
+                    deleted.map_err(|error| format!("a transaction's range delete failed: {error}"))?;
+                    open.own.extend(self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT)));
+                }
                 Action::Scan(prefix, back) => self.scan_within(&open, *prefix, *back)?,
                 Action::Save => saved.push((open.transaction.savepoint(), open.own.clone())),
                 Action::RollBack(to) if saved.is_empty() => _ = to,
@@ -60,12 +65,17 @@ impl Recorder<'_> {
         }
         match transaction.commit() {
             Ok(()) => self.operations[operation].effect.wrote = own.into_iter().collect(),
-            Err(Error::Conflict { key }) if !own.is_empty() && self.keys.names.contains(&key) => {
+            Err(Error::Conflict { key }) if !own.is_empty() && self.may_conflict_at(&key) => {
                 self.operations[operation].name = "transaction, conflicting,";
             }
             Err(error) => return Err(format!("a commit of {} keys failed: {error}", own.len())),
         }
         Ok(())
+    }
+
+    /// Whether it is a key, or the first one of a range that is deleted.
+    fn may_conflict_at(&self, key: &Vec<u8>) -> bool {
+        self.keys.names.contains(key) || self.keys.prefixes.contains(key)
     }
 
     /// A key as the transaction sees it.

@@ -1,6 +1,6 @@
 //! The transactions of a run.
 
-use super::keys;
+use super::{keys, range_of};
 use crate::concurrency::metamorphic::model::{chosen, prefix};
 use crate::concurrency::metamorphic::operation::{Action, Answer, Bounds, Ending, Move, key};
 use alluvium::{Db, Error, Transaction, TransactionIter};
@@ -13,6 +13,8 @@ pub fn run(db: &Db, actions: &[Action], ending: Ending) -> Answer {
         match action {
             Action::Put(number, value) => transaction.put(key(*number), value.bytes()).unwrap(),
             Action::Delete(number) => transaction.delete(key(*number)).unwrap(),
+            Action::DeleteRange(Bounds::Prefix(number)) => transaction.delete_prefix(prefix(*number)).unwrap(),
+            Action::DeleteRange(bounds) => transaction.delete_range(range_of(*bounds)).unwrap(),
             Action::Get(number) => answers.push(Answer::Values(vec![transaction.get(key(*number)).unwrap()])),
             Action::MultiGet(numbers) => answers.push(Answer::Values(transaction.multi_get(&keys(numbers)).unwrap())),
             Action::Scan(bounds, backwards, most) => {
