@@ -143,15 +143,36 @@ pub struct Get {
     pub no_newline: bool,
 }
 
-/// Delete a key; an absent key is not an error
+/// Delete a key, or all keys of a range; absent keys are no error
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  alluvium --db /tmp/store delete greeting")]
+A range is deleted by one small write, however many keys it has.
+
+Examples:
+  alluvium --db /tmp/store delete greeting
+  alluvium --db /tmp/store delete --prefix session/
+  alluvium --db /tmp/store delete --from 2025 --to 2026")]
 pub struct Delete {
     /// The key
-    #[arg(allow_negative_numbers = true)]
-    pub key: String,
+    #[arg(allow_negative_numbers = true, required_unless_present_any = ["from", "to", "prefix"],
+        conflicts_with_all = ["from", "to", "prefix"])]
+    pub key: Option<String>,
+    #[command(flatten)]
+    pub range: KeyRange,
+}
+
+/// The keys that a command is about.
+#[derive(Debug, Args)]
+pub struct KeyRange {
+    /// First key, inclusive
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<String>,
+    /// Last key, exclusive
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<String>,
+    /// Only keys with this prefix
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<String>,
 }
 
 /// Print pairs in key order
@@ -168,15 +189,8 @@ Examples:
   alluvium --db /tmp/store scan --prefix user --limit 10
   alluvium --db /tmp/store scan --from a --to n --reverse --json")]
 pub struct Scan {
-    /// First key, inclusive
-    #[arg(long, value_name = "KEY")]
-    pub from: Option<String>,
-    /// Last key, exclusive
-    #[arg(long, value_name = "KEY")]
-    pub to: Option<String>,
-    /// Only keys with this prefix
-    #[arg(long, value_name = "PREFIX")]
-    pub prefix: Option<String>,
+    #[command(flatten)]
+    pub range: KeyRange,
     /// Print at most N pairs
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,

@@ -19,6 +19,26 @@ fn a_value_is_there_until_it_is_deleted() {
 }
 
 #[test]
+fn a_range_is_deleted() {
+    let store = Store::new();
+    for key in ["a", "b1", "b2", "c", "d"] {
+        store.put(key, "1");
+    }
+    let left = || store.run(&["scan"]).expect(0).text().lines().map(|line| line[..1].to_owned()).collect::<String>();
+    store.run(&["delete", "--prefix", "b"]).expect(0);
+    assert_eq!(left(), "acd");
+    store.run(&["delete", "--from", "c", "--to", "d"]).expect(0);
+    store.run(&["delete", "--from", "d", "--to", "a"]).expect(0);
+    assert_eq!(left(), "ad");
+    // Neither a key nor a range, or both.
+    store.run(&["delete"]).refused(2, "KEY");
+    store.run(&["delete", "a", "--to", "b"]).refused(2, "cannot be used with");
+    assert_eq!(left(), "ad");
+    store.run(&["delete", "--from", "b"]).expect(0);
+    assert_eq!(left(), "a");
+}
+
+#[test]
 fn values_may_be_empty_and_of_any_bytes() {
     let store = Store::new();
     store.put("empty", "");

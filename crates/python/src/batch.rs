@@ -3,7 +3,7 @@
 use crate::engine::write_options;
 use crate::errors::Failure;
 use crate::handle::Handle;
-use crate::keys::whole;
+use crate::keys::{Limits, whole};
 use crate::lock::lock;
 use crate::octets::Octets;
 use crate::view::View;
@@ -45,6 +45,22 @@ impl WriteBatch {
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();
         self.change(py, |batch| batch.delete(key).len()).map(drop)
+    }
+
+    /// Deletes all keys of a range.
+    #[pyo3(signature = (*, start = None, stop = None, include_start = true, include_stop = false, prefix = None))]
+    #[allow(clippy::too_many_arguments, reason = "those of `iterator`")]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<Octets<'_>>,
+        stop: Option<Octets<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Octets<'_>>,
+    ) -> PyResult<()> {
+        let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
+        self.change(py, |batch| batch.delete_range(range).len()).map(drop)
     }
 
     /// Appends the writes of another batch.

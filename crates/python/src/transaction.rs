@@ -137,6 +137,22 @@ impl Transaction {
         self.call(py, |transaction| transaction.delete(&*key))
     }
 
+    /// Deletes all keys of a range when the transaction commits.
+    #[pyo3(signature = (*, start = None, stop = None, include_start = true, include_stop = false, prefix = None))]
+    #[allow(clippy::too_many_arguments, reason = "those of `iterator`")]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<Octets<'_>>,
+        stop: Option<Octets<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Octets<'_>>,
+    ) -> PyResult<()> {
+        let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
+        self.call(py, |transaction| transaction.delete_range(range))
+    }
+
     fn __delitem__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         if self.read(py, &key)?.is_none() {
             return Err(absent(py, &key));

@@ -173,6 +173,23 @@ impl View {
         self.call(py, |engine| Ok(engine.writer()?.delete_with(&*key, write_options(sync))?))
     }
 
+    /// Deletes all keys of a range, by one small write.
+    #[pyo3(signature = (*, start = None, stop = None, include_start = true, include_stop = false, prefix = None, sync = false))]
+    #[allow(clippy::too_many_arguments, reason = "those of `iterator`")]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<Octets<'_>>,
+        stop: Option<Octets<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Octets<'_>>,
+        sync: bool,
+    ) -> PyResult<()> {
+        let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
+        self.call(py, |engine| Ok(engine.writer()?.delete_range_with(range, write_options(sync))?))
+    }
+
     fn __delitem__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         self.removed(py, &key)?.map(drop).ok_or_else(|| absent(py, &key))
     }

@@ -26,6 +26,28 @@ def test_a_batch_is_applied_in_order(db: alluvium.DB) -> None:
     assert list(db) == []
 
 
+def test_delete_range(db: alluvium.DB) -> None:
+    for key in [b"a", b"b1", b"b2", b"c", b"d"]:
+        db.put(key, b"0")
+    db.delete_range(prefix=b"b")
+    assert list(db.iterator(include_value=False)) == [b"a", b"c", b"d"]
+    with db.write_batch() as batch:
+        batch.put(b"a", b"hidden")
+        batch.delete_range(start=b"a", stop=b"d")
+        batch.put(b"b", b"1")
+    assert list(db) == [(b"b", b"1"), (b"d", b"0")]
+    inner = db.prefixed_db(b"in/")
+    inner.put(b"x", b"1")
+    inner.delete_range()
+    assert list(db) == [(b"b", b"1"), (b"d", b"0")]
+    with db.transaction() as transaction:
+        transaction.delete_range(start=b"b", include_start=False)
+        assert transaction.get(b"d") is None
+    assert list(db) == [(b"b", b"1")]
+    with pytest.raises(TypeError):
+        db.delete_range(start=b"a", prefix=b"b")
+
+
 def test_append(db: alluvium.DB) -> None:
     one, other = db.write_batch(), db.write_batch(sync=True)
     one.put(b"a", b"1")

@@ -8,6 +8,7 @@ mod destroy;
 mod dump;
 mod figures;
 mod import;
+mod key_range;
 mod load;
 mod loader;
 mod point;

@@ -1,5 +1,6 @@
 //! `put`, `get` and `delete`.
 
+use super::key_range;
 use crate::arguments::{Common, Delete, Get, Put};
 use crate::bytes;
 use crate::failure::Failure;
@@ -51,11 +52,16 @@ pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
     output.finish()
 }
 
-/// Removes a key. Prints nothing.
+/// Removes a key, or all keys of a range. Prints nothing.
 pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
-    let key = common.argument("KEY", &delete.key)?;
+    let key = delete.key.as_ref().map(|key| common.argument("KEY", key)).transpose()?;
+    let range = key_range::parse(common, &delete.range)?;
     common.refuse_other_order()?;
     let db = common.open_existing()?;
-    db.delete(&key)?;
+    match (key, range) {
+        (Some(key), _) => db.delete(&key)?,
+        (None, Some(range)) => db.delete_range(range)?,
+        (None, None) => {}
+    }
     Ok(db.close()?)
 }
