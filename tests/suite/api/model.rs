@@ -19,6 +19,8 @@ struct World {
     model: Model,
     snapshots: Vec<(Snapshot, Model)>,
     keys: u64,
+    /// Not in every store: runs with range tombstones get no maplets.
+    deletes_ranges: bool,
     random: Random,
     seen: Seen,
 }
@@ -48,7 +50,9 @@ impl World {
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
         let options = Options { compression, maplets: random.one_in(2), disk_component, ..tiny() };
         let db = Some(open(&storage, &options));
-        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, seen: Seen::default() }
+        let (model, snapshots, seen) = (Model::new(), Vec::new(), Seen::default());
+        let deletes_ranges = seed.is_multiple_of(2);
+        Self { storage, options, db, model, snapshots, keys, deletes_ranges, random, seen }
     }
 
     fn db(&self) -> &Db {
@@ -117,7 +121,7 @@ impl World {
             }
             970..971 => self.db().flush().unwrap(),
             971..972 => self.db().compact().unwrap(),
-            981..986 => {
+            981..986 if self.deletes_ranges => {
                 let range = self.range();
                 self.db().delete_range(range.clone()).unwrap();
                 remove(&mut self.model, &range);
@@ -144,7 +148,7 @@ impl World {
         let mut batch = WriteBatch::new();
         for _ in 0..self.random.below(20) {
             let key = self.key();
-            if self.random.one_in(20) {
+            if self.deletes_ranges && self.random.one_in(20) {
                 let range = self.range();
                 batch.delete_range(range.clone());
                 remove(&mut self.model, &range);
