@@ -8,8 +8,8 @@
 //!    (`Sequencer::wait_for_announced`). So a writer either has placed its entries by the end of that wait, or it
 //!    announced later and sees the ranges, because both sides have a fence between their store and their load.
 //! 2. A writer looks for the ranges after it has announced and before it takes its number. If it finds its key in them
-//!    it leaves its slot and its latches before it waits. So nobody waits for a range delete while announced, and the
-//!    wait of invariant 1 ends.
+//!    it leaves its slot and its latches before it waits. So a thread that waits for a range delete is in no slot, and
+//!    the wait of invariant 1 ends.
 //! 3. The tombstones are placed, and then counted, before the announcement is withdrawn. So a writer that finds the
 //!    ranges gone has a greater number than the range delete and finds its tombstones.
 
