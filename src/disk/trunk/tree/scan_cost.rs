@@ -4,9 +4,10 @@
 //!
 //! The rule is that of the ski rental problem: once scans have paid half as much for runs as a merge costs, the path is
 //! merged. Half, because scans wait for what they pay, and the merge runs beside them. So merges for scans never cost
-//! more than twice what the scans themselves have, and a path that is scanned for long pays for its runs once. A merge of a whole leaf starts a new count. A merge of some of its runs takes what
-//! it cost from the count, and the parts of a split leaf share it. *Otherwise,* when each of these began a new count:
-//! scans beside writes paid for the same leaf again and again, and it was never merged.
+//! more than twice what the scans themselves have, and a path that is scanned for long pays for its runs once. A merge of
+//! a whole leaf starts a new count. A merge of some of its runs takes what it cost from the count, and the parts of a
+//! split leaf share it. *Otherwise,* when each of these began a new count: scans beside writes paid for the same leaf
+//! again and again, and it was never merged.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
