@@ -222,8 +222,8 @@ pub struct Stats {
     pub incorporated_bytes: u64,
     /// Bytes of branch files written by compaction.
     pub compacted_bytes: u64,
-    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on runs as the compaction
-    /// costs.
+    /// The part of `compacted_bytes` that scans triggered, because they had spent half as much on runs as the
+    /// compaction costs.
     pub scan_compacted_bytes: u64,
     /// The part of `compacted_bytes` that was written while nobody wrote, to make reads cheaper.
     pub quiet_compacted_bytes: u64,

@@ -11,7 +11,7 @@
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// Bytes that a merge may process for one unit, in about two microseconds of processor time. A search in one more run
+/// Bytes that a merge may process for one unit, in two to three microseconds of processor time. A search in one more run
 /// whose pages are in memory costs about half as much (`docs/performance.md`, Scans).
 pub const BYTES_PER_UNIT: u64 = 500;
 /// Units of a disk read for which a search waits.
