@@ -4,15 +4,15 @@
 //!
 //! The rule is that of the ski rental problem: once scans have paid half as much for runs as a merge costs, the path is
 //! merged. Half, because scans wait for what they pay, and the merge runs beside them. So merges for scans never cost
-//! more than twice what the scans themselves have, and a path that is scanned for long pays for its runs once. A merge of
-//! a whole leaf starts a new count. A merge of some of its runs takes what it cost from the count, and the parts of a
-//! split leaf share it. *Otherwise,* when each of these began a new count: scans beside writes paid for the same leaf
+//! more than twice what the scans themselves have, and a path that is scanned for long pays for its runs once. A merge
+//! of a whole leaf starts a new count. A merge of some of its runs takes what it cost from the count, and the parts of
+//! a split leaf share it. *Otherwise,* when each of these began a new count: scans beside writes paid for the same leaf
 //! again and again, and it was never merged.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// Bytes that a merge may process for one unit, in two to three microseconds of processor time. A search in one more run
-/// whose pages are in memory costs about half as much (`docs/performance.md`, Scans).
+/// Bytes that a merge may process for one unit, in two to three microseconds of processor time. A search in one more
+/// run whose pages are in memory costs about half as much (`docs/performance.md`, Scans).
 pub const BYTES_PER_UNIT: u64 = 500;
 /// Units of a disk read for which a search waits.
 const UNITS_PER_READ: u64 = 32;
