@@ -75,8 +75,14 @@ pub use db::{
     TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport, WriteBatch,
     WriteOptions,
 };
+pub use merge::MergeOperator;
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
+
+/// Merge operators for common purposes, and one that is made of a function; see [`MergeOperator`].
+pub mod merge_operators {
+    pub use crate::merge::operator::{Add, Append, Associative, BitOr, Max, Min};
+}
 
 /// The interface between a store and its environment: files, locks and the clock.
 ///

@@ -134,6 +134,22 @@ impl AsyncDb {
         self.write(batch).await
     }
 
+    /// `Db::merge`. It runs on another thread, because it may read the key's value to shorten a long chain of operands.
+    pub async fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_with(key, operand, WriteOptions::default()).await
+    }
+
+    /// `Db::merge_with`.
+    pub async fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let (key, operand) = (key.as_ref().to_vec(), operand.as_ref().to_vec());
+        self.run_blocking(move |db| db.merge_with(key, operand, options)).await
+    }
+
     /// `Db::write`.
     pub async fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default()).await
@@ -141,8 +157,11 @@ impl AsyncDb {
 
     /// `Db::write_with`.
     pub async fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        // Range deletes take turns.
-        if !batch.deletes_ranges() && self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options) {
+        // Range deletes take turns, and merges may read.
+        if !batch.deletes_ranges()
+            && !batch.merges()
+            && self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options)
+        {
             return self.db.write_with(batch, options);
         }
         self.run_blocking(move |db| db.write_with(batch, options)).await

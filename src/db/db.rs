@@ -177,6 +177,36 @@ impl Db {
         self.engine.write.delete_range(UserRange::of_prefix(prefix.as_ref()), durability)
     }
 
+    /// Merges an operand into the value of a key: `Options::merge_operator` says what the two make. This is a write without
+    /// a read, as cheap as a put, and writers of the same key do not wait for each other's result; `update` is for
+    /// everything that must know the value. Operands of a key take effect in the order of their writes.
+    ///
+    /// What is wrong with the value shows when it is read: `get` and iterators return `MergeOperands` for a key whose
+    /// operands the operator refuses. A put, a delete or a range delete of the key ends that.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, merge_operators::Add};
+    ///
+    /// let db = Db::open(directory.path(), Options { merge_operator: Some(std::sync::Arc::new(Add)), ..Options::default() })?;
+    /// db.merge("visits", 1_i64.to_le_bytes())?;
+    /// db.merge("visits", 1_i64.to_le_bytes())?;
+    /// assert_eq!(db.get("visits")?, Some(2_i64.to_le_bytes().to_vec()));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like `put`. `InvalidArgument` if the store has no merge operator, if the operator refuses the operand by itself
+    /// (`MergeOperator::check`), or if the operand has 256 KiB or more.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_with(key, operand, WriteOptions::default())
+    }
+
+    /// Like `merge`, with options.
+    pub fn merge_with(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        self.engine.write.merge(key.as_ref(), operand.as_ref(), self.durability(options))
+    }
+
     /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of
     /// other keys do not wait for it.
     ///

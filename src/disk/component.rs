@@ -20,7 +20,7 @@ use super::version::Version;
 use crate::branch::BranchContext;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::manifest::ManifestState;
-use crate::merge::Retention;
+use crate::merge::{MergeOperator, Retention};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 
@@ -39,6 +39,12 @@ impl ComponentOptions {
     /// Options that accept any store.
     pub fn any(memtable_bytes: u64) -> Self {
         Self { chosen: None, trunk: TrunkOptions::new(memtable_bytes), memory: 0 }
+    }
+
+    /// Sets the operator that merges fold operands with.
+    pub fn with_merge_operator(mut self, operator: Option<Arc<dyn MergeOperator>>) -> Self {
+        self.trunk.merge_operator = operator;
+        self
     }
 
     /// Refuses a store that has another component than the chosen one.

@@ -15,8 +15,9 @@
 //!
 //! An operation is {keyspace: varint, key length: varint, key, value length: varint, value}; a delete ends after its
 //! key. For a range delete the key is the first one of the range, and the value the first one after it; an empty value is
-//! the end of the keyspace. The body of a put, delete, range delete or value reference is one operation. The body of a batch is {count: varint, count
-//! times {kind: 1 byte, operation}}. The body of a void is empty, or 8 bytes with the last number of a run, or ignored.
+//! the end of the keyspace. For a merge the value is the operand. The body of a put, delete, range delete, merge or value
+//! reference is one operation. The body of a batch is {count: varint, count times {kind: 1 byte, operation}}. The body of
+//! a void is empty, or 8 bytes with the last number of a run, or ignored.
 //!
 //! Invariants:
 //! 1. The salt depends on the database id, the segment's number and the record's offset. So neither stale bytes of a
@@ -145,13 +146,13 @@ impl RecordHeader {
 /// One operation, borrowed from a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// `Put`, `Delete`, `RangeDelete` or `ValueReference`.
+    /// `Put`, `Delete`, `RangeDelete`, `Merge` or `ValueReference`.
     pub kind: Kind,
     /// The keyspace.
     pub keyspace: KeyspaceId,
     /// The user's key, without the keyspace.
     pub key: &'a [u8],
-    /// The value, or the encoded reference; empty for a delete. Of a range delete, see the module.
+    /// The value, the operand, or the encoded reference; empty for a delete. Of a range delete, see the module.
     pub value: &'a [u8],
 }
 
@@ -195,7 +196,7 @@ pub fn operation_length(kind: Kind, keyspace: KeyspaceId, key_length: usize, val
 }
 
 fn is_operation(kind: Kind) -> bool {
-    matches!(kind, Kind::Put | Kind::Delete | Kind::RangeDelete | Kind::ValueReference)
+    matches!(kind, Kind::Put | Kind::Delete | Kind::RangeDelete | Kind::Merge | Kind::ValueReference)
 }
 
 fn put_bytes(bytes: &[u8], out: &mut [u8], at: usize) -> usize {

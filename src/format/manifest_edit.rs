@@ -17,7 +17,7 @@
 //! | 7 | earlier log recovery, oldest first (repeats; snapshots only) | *recovery* |
 //! | 8 | log recovery | *recovery* |
 //! | 9 | log epochs from | log epoch |
-//! | 10 | keyspace (repeats) | sized: id, name, comparator (both UTF-8) |
+//! | 10 | keyspace (repeats) | sized: id, name, comparator, and, if it has one, merge operator (names in UTF-8) |
 //! | 11, 12, 13 | next file, next node, next bundle | number |
 //! | 14 | log files from | file |
 //! | 15 | added log segment (repeats) | file |
@@ -305,6 +305,8 @@ pub struct KeyspaceRecord {
     pub name: String,
     /// The comparator's name.
     pub comparator: String,
+    /// The name of the operator with which its operands were written; empty if there is none.
+    pub merge_operator: String,
 }
 
 /// Properties that are fixed for the store's lifetime. They are in the manifest's header.

@@ -19,7 +19,9 @@ mod table;
 mod tests;
 
 pub use buffer::component::MemoryComponent;
+pub use read::lookup::Operands;
 pub use table::bulk::{BulkFill, FillSpace};
+pub use table::folding::{FOLD_BYTES_MAX, Fold};
 pub use table::memtable::{BatchState, Memtable, Prepared, entry_bytes};
 pub use table::pool::{MemtablePool, SLACK_BYTES_MAX, memtable_bytes, memtables_bytes};
 pub use table::writer::MemtableWriter;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 mod batches;
 mod draining;
+mod folding;
 mod in_place;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);

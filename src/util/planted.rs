@@ -71,6 +71,10 @@ mod chosen {
         ValueNotCheckedAgain,
         /// Promise 1: a reader does not check that the block it read still is its node's newest (`memory/entry/version.rs`, 2).
         NewestNotReadAgain,
+        /// Promise 1: a fold takes the place of what another thread has written since (`memory/table/folding.rs`).
+        FoldUnchecked,
+        /// Promise 1: what an operand is folded onto leaves the chain before it (`memory/table/folding.rs`, 2).
+        OperandAlone,
         /// Promise 1: a rebuilt maplet lacks one key of each column (`branch/maplet/build.rs`).
         MapletLacksAKey,
         /// Promise 3: a range delete does not wait for the writers that may have missed it (`engine/write/range_conflicts.rs`).

@@ -5,6 +5,7 @@ use super::Transaction;
 use crate::db::iter::Iter;
 use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
+use crate::engine::types::batch::KeyChange;
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::merge::Values;
 use crate::util::{KeyspaceId, Result, key};
@@ -396,7 +397,7 @@ impl<'t> TransactionCursor<'t> {
             };
             self.own = None;
             match state.writes.get_at(&own, self.tick) {
-                Some(Some(value)) => {
+                Some(KeyChange::Put(value)) => {
                     self.value.clear();
                     if !self.keys_only {
                         self.value.extend_from_slice(value);
@@ -404,7 +405,21 @@ impl<'t> TransactionCursor<'t> {
                     self.key = own;
                     break;
                 }
-                Some(None) => {
+                Some(KeyChange::Merge(operand)) => {
+                    let operand = [operand.to_vec()];
+                    drop(state);
+                    self.value.clear();
+                    if !self.keys_only {
+                        let has_base = self.base.valid() && self.base.key() == own;
+                        if has_base {
+                            self.value.extend_from_slice(self.base.value());
+                        }
+                        transaction.write.read.fold(&own, has_base, &operand, &mut self.value)?;
+                    }
+                    self.key = own;
+                    break;
+                }
+                Some(KeyChange::Delete) => {
                     drop(state);
                     if self.base.valid() && self.base.key() == own {
                         if self.forward { self.base.step()? } else { self.base.step_back()? }

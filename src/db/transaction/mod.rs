@@ -7,8 +7,10 @@ mod retry;
 use super::snapshot::Snapshot;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
+use crate::engine::types::batch::KeyChange;
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::options::WriteOptions;
+use crate::engine::write::merging::check_operand;
 use crate::engine::write::write_path::{WritePath, check_range, check_sizes};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
@@ -69,29 +71,47 @@ impl Transaction {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         match self.own(key) {
-            Some(written) => Ok(written),
+            Some(KeyChange::Put(value)) => Ok(Some(value)),
+            Some(KeyChange::Delete) => Ok(None),
+            Some(KeyChange::Merge(operand)) => self.folded(key, self.snapshot.get(key)?, operand).map(Some),
             None => self.snapshot.get(key),
         }
     }
 
     /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.own(key.as_ref())).collect();
+        let own: Vec<Option<KeyChange<Vec<u8>>>> = keys.iter().map(|key| self.own(key.as_ref())).collect();
+        let is_read = |own: &Option<_>| matches!(own, None | Some(KeyChange::Merge(_)));
         let missing: Vec<&[u8]> =
-            keys.iter().zip(&values).filter(|(_, own)| own.is_none()).map(|(key, _)| key.as_ref()).collect();
-        let read = self.snapshot.multi_get(&missing)?;
-        values.iter_mut().filter(|value| value.is_none()).zip(read).for_each(|(value, read)| *value = Some(read));
-        Ok(values.into_iter().map(Option::flatten).collect())
+            keys.iter().zip(&own).filter(|(_, own)| is_read(own)).map(|(key, _)| key.as_ref()).collect();
+        let mut read = self.snapshot.multi_get(&missing)?.into_iter();
+        let value = |(key, own): (&K, Option<_>)| {
+            Ok(match own {
+                Some(KeyChange::Put(value)) => Some(value),
+                Some(KeyChange::Delete) => None,
+                Some(KeyChange::Merge(operand)) => Some(self.folded(key.as_ref(), read.next().flatten(), operand)?),
+                None => read.next().flatten(),
+            })
+        };
+        keys.iter().zip(own).map(value).collect()
     }
 
-    /// The transaction's own write to a key. If there is none, the key is recorded as read.
-    fn own(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    /// The transaction's own write to a key. If it does not say what the value is, the key is recorded as read.
+    fn own(&self, key: &[u8]) -> Option<KeyChange<Vec<u8>>> {
         let mut state = self.state.lock();
-        let own = state.writes.get(key).map(|value| value.map(<[u8]>::to_vec));
-        if own.is_none() {
+        let own = state.writes.get(key).map(KeyChange::to_owned);
+        if matches!(own, None | Some(KeyChange::Merge(_))) {
             state.reads.add_key(key);
         }
         own
+    }
+
+    /// The value that an operand of the transaction makes of that of the snapshot.
+    fn folded(&self, key: &[u8], base: Option<Vec<u8>>, operand: Vec<u8>) -> Result<Vec<u8>> {
+        let has_base = base.is_some();
+        let mut value = base.unwrap_or_default();
+        self.write.read.fold(key, has_base, &[operand], &mut value)?;
+        Ok(value)
     }
 
     /// Sets a key when the transaction commits.
@@ -99,12 +119,63 @@ impl Transaction {
     /// # Errors
     /// `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(key.as_ref(), Some(value.as_ref()))
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_sizes(key, Some(value))?;
+        self.state.lock().writes.write(key, KeyChange::Put(value.to_vec()));
+        Ok(())
     }
 
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write(key.as_ref(), None)
+        let key = key.as_ref();
+        check_sizes(key, None)?;
+        self.state.lock().writes.write(key, KeyChange::Delete);
+        Ok(())
+    }
+
+    /// Merges an operand into the value of a key when the transaction commits; see `Db::merge`. This reads nothing, so
+    /// transactions that only merge into a key do not conflict. (If the operator cannot join two operands, the second merge
+    /// of a key counts as a read.)
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, merge_operators::Add};
+    ///
+    /// let db = Db::open(directory.path(), Options { merge_operator: Some(std::sync::Arc::new(Add)), ..Options::default() })?;
+    /// let transaction = db.transaction()?;
+    /// transaction.merge("sold", 2_i64.to_le_bytes())?;
+    /// db.merge("sold", 1_i64.to_le_bytes())?;
+    /// transaction.commit()?;
+    /// assert_eq!(db.get("sold")?, Some(3_i64.to_le_bytes().to_vec()));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like `Db::merge`. `MergeOperands` if the operator refuses the operand for a value that the transaction has put.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let operator = self.write.merge_operator()?;
+        check_operand(operator, key, operand)?;
+        loop {
+            // The operator runs without the lock. Another thread may write the key meanwhile.
+            let own = self.state.lock().writes.get(key).map(KeyChange::to_owned);
+            let joined = match &own {
+                None => Some(KeyChange::Merge(operand.to_vec())),
+                Some(own) => own.as_bytes().followed_by(key, operand, operator)?,
+            };
+            let change = match joined {
+                Some(change) => change,
+                None => {
+                    let value = self.get(key)?;
+                    KeyChange::Put(self.folded(key, value, operand.to_vec())?)
+                }
+            };
+            let writes = &mut self.state.lock().writes;
+            if writes.get(key) == own.as_ref().map(KeyChange::as_bytes) {
+                writes.write(key, change);
+                return Ok(());
+            }
+        }
     }
 
     /// Deletes all keys of a range when the transaction commits: those that the store has by then, too.
@@ -136,12 +207,6 @@ impl Transaction {
     fn write_range(&self, range: UserRange) -> Result<()> {
         check_range(&range)?;
         self.state.lock().writes.delete_range(range);
-        Ok(())
-    }
-
-    fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        check_sizes(key, value)?;
-        self.state.lock().writes.write(key, value);
         Ok(())
     }
 

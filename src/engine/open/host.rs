@@ -7,7 +7,6 @@ use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::state::budget::StoreConfig;
 use crate::engine::types::options::Options;
 use crate::io::Clock;
-use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
 
 /// See the module. Its parts are counted references, so several stores could share them.
@@ -18,8 +17,6 @@ pub(crate) struct Host {
     pub(crate) arbiter: Arc<MemoryArbiter>,
     /// Runs the background work. With `Driver::Deterministic` it is not used.
     pub(crate) pool: Arc<WorkerPool>,
-    /// Folds merge operands. If `None`, a read that finds operands is an error.
-    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Host {
@@ -34,6 +31,6 @@ impl Host {
             None if shares => pool::of_process(config.budget.workers),
             None => WorkerPool::new(config.budget.workers),
         };
-        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, pool, merge_operator: None }
+        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, pool }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::assembly::{OpenedStore, assemble};
 use super::host::Host;
+use super::merge_operator;
 use super::refill::first_memtable;
 use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::disk::{Component, ComponentOptions, Version};
@@ -23,6 +24,7 @@ use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::io::Storage;
 use crate::log::{Access, Log, LogContents, LogIdentity, LogOptions, LogResources, LogTask, WakeLog};
 use crate::manifest::{Manifest, ManifestState};
+use crate::merge::MergeOperator;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use std::collections::HashSet;
@@ -73,7 +75,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let found = store_files::inspect(&**storage)?;
     let mut manifest = match found {
         Found::Store => Manifest::open(Arc::clone(storage))?,
-        Found::Empty => create(storage, component)?,
+        Found::Empty => create(storage, component, options.merge_operator.as_ref())?,
     };
     // Nothing is written to an existing store before these checks.
     check_keyspaces(&**storage, manifest.state())?;
@@ -82,6 +84,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     }
     check_branches(&**storage, manifest.state())?;
     component.check(manifest.state())?;
+    let operator =
+        merge_operator::choose(&**storage, manifest.state(), options.merge_operator.as_ref(), Access::Write)?;
     leveldb_guard::ensure(&**storage);
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
@@ -94,12 +98,14 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let (disk, version) = Component::open(Arc::clone(&readers.branches), component.clone(), &state)?;
+    let component = component.clone().with_merge_operator(operator.clone());
+    let (disk, version) = Component::open(Arc::clone(&readers.branches), component, &state)?;
     check_maplets(&version)?;
     let epoch = recovered.next_epoch;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),
         log_segments_dropped: recovered.unused().filter(|segment| state.log_segments.contains(segment)).collect(),
+        keyspaces: merge_operator::record(&state, operator.as_ref()).into_iter().collect(),
         next_file: Some(numbers.next()),
         branch_bytes: Some(disk.branch_bytes()),
         ..ManifestEdit::default()
@@ -145,7 +151,6 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let newest = Arc::new(Generation::starting_after(memtable, last, &readers.value_file_refs));
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
     let view = ViewCell::new(vec![newest], version);
-    let operator = host.merge_operator.clone();
     let opened = OpenedStore {
         read: Arc::new(readers.into_read_path(Arc::clone(storage), snapshots, last, view, operator)),
         disk: Arc::new(disk),
@@ -181,11 +186,19 @@ fn log_options(host: &Host, space: LogSpace) -> LogOptions {
 }
 
 /// Creates the manifest of a new store. Its first edit is the empty disk component and the default keyspace.
-fn create(storage: &Arc<dyn Storage>, component: &ComponentOptions) -> Result<Manifest> {
+fn create(
+    storage: &Arc<dyn Storage>,
+    component: &ComponentOptions,
+    operator: Option<&Arc<dyn MergeOperator>>,
+) -> Result<Manifest> {
     let identity = Identity { database: DatabaseId(storage.random()) };
     let mut first = Component::create_edit(component)?;
-    first.keyspaces =
-        vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
+    first.keyspaces = vec![KeyspaceRecord {
+        id: KeyspaceId::DEFAULT,
+        name: "default".into(),
+        comparator: COMPARATOR.into(),
+        merge_operator: operator.map_or(String::new(), |operator| operator.name().to_owned()),
+    }];
     first.next_file = Some(FileNumber(1));
     Manifest::create(Arc::clone(storage), identity, &first)
 }

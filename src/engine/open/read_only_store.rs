@@ -1,5 +1,6 @@
 //! Opens a store for reading only (`docs/recovery.md`, Openers). One thread.
 
+use super::merge_operator;
 use super::refill;
 use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, check_manifest_end, recover};
 use crate::cache::PageCache;
@@ -19,6 +20,7 @@ use crate::io::Storage;
 use crate::log::Access;
 use crate::manifest::{self, ManifestState};
 use crate::memory::MemtablePool;
+use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, parallel};
 use std::time::Duration;
@@ -93,16 +95,17 @@ struct Loaded {
     log_discarded_writes: u64,
     memory_budget: u64,
     resources: Option<Resources>,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
         let (memory_budget, _resources) = (self.memory_budget, self.resources);
         let (log_shadow_bytes, log_discarded_writes) = (self.log_shadow_bytes, self.log_discarded_writes);
-        let Self { readers, view, last, incorporated, synced, log_bytes, .. } = self;
+        let Self { readers, view, last, incorporated, synced, log_bytes, merge_operator, .. } = self;
         // No versions are dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
-        let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, None));
+        let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, merge_operator));
         ReadOnlyStore {
             read,
             memory_budget,
@@ -131,6 +134,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         check_manifest_end(&**storage, &state)?;
     }
     check_branches(&**storage, &state)?;
+    let merge_operator = merge_operator::choose(&**storage, &state, options.merge_operator.as_ref(), access)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let memory = match &options.resources {
         Some(resources) => resources.shared_memory(budget.memory_sizes()),
@@ -148,7 +152,8 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let sizes = refill::FillSizes::of(contents, &memtables);
     let filled = parallel::map(budget.workers, ranges.len(), |at| {
         let memtable = sizes.take(&**storage, &memtables)?;
-        refill::fill(memtable, value_file_refs, contents, &ranges[at], &mut crate::memory::FillSpace::default())
+        let references = (value_file_refs, merge_operator.as_deref());
+        refill::fill(memtable, references, contents, &ranges[at], &mut crate::memory::FillSpace::default())
     });
     let memtable = refill::first_memtable(&**storage, &memtables, MEMTABLE_BYTES_SMALL)?;
     let newest = Arc::new(Generation::starting_after(memtable, seen, value_file_refs));
@@ -168,6 +173,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         log_shadow_bytes: recovered.shadow_bytes,
         log_discarded_writes: recovered.discarded,
         memory_budget: budget.total,
+        merge_operator,
         resources: options.resources.clone(),
     })
 }

@@ -1,12 +1,14 @@
 //! The get path: the memory generations, newest first, then the item cache, then the tree. If the newest version is a
-//! merge operand, the search is repeated for older versions, down to the first one that is no operand. Any thread.
+//! merge operand, the search begins again and gathers all versions down to the first one that is no operand. Any thread.
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, Pages};
 use crate::cache::Item;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::view::View;
+use crate::engine::types::batch::refused;
 use crate::format::value_file::ValueReference;
+use crate::memory::Operands;
 use crate::util::key::with_encoded;
 use crate::util::planted::planted;
 use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash};
@@ -99,7 +101,7 @@ impl ReadPath {
     ) -> Result<bool, P::Stop> {
         match newest {
             None => Ok(false),
-            Some((number, Kind::Merge)) => self.find_merged(view, lookup, number, pages, out),
+            Some((_, Kind::Merge)) => self.find_folded(view, lookup, pages, out),
             Some((_, kind)) => Ok(self.resolve(kind, out)?),
         }
     }
@@ -113,7 +115,7 @@ impl ReadPath {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-        let Lookup { user_key, hash, at, stamp } = lookup;
+        let Lookup { user_key, hash, at, .. } = lookup;
         let keyspace = KeyspaceId::DEFAULT;
         let generations = &view.generations;
         for generation in generations {
@@ -137,7 +139,19 @@ impl ReadPath {
                 return Ok(hit);
             }
         }
-        with_encoded(keyspace, user_key, |key| {
+        self.newest_in_tree(view, lookup, pages, out)
+    }
+
+    /// Like `newest`, below memory.
+    fn newest_in_tree<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        lookup: Lookup<'_>,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        let Lookup { user_key, hash, at, stamp } = lookup;
+        with_encoded(KeyspaceId::DEFAULT, user_key, |key| {
             let (items, before) = (self.cache.items(), pages.leaves_read().count);
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
@@ -156,30 +170,58 @@ impl ReadPath {
         })
     }
 
-    /// Folds the merge operand with this number, which is in `out`, and the operands below it into the value below
-    /// them. One search for each operand.
+    /// Gathers the operands of a key and folds them into the value below them. The operands of a Memtable are read
+    /// together, because a writer may fold them meanwhile (`docs/concurrency.md`, O3); those in the tree, where nothing
+    /// changes in a view, with one search each.
     #[cold]
-    fn find_merged<'v, P: Pages<'v>>(
+    fn find_folded<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        lookup: Lookup<'_>,
-        mut number: SequenceNumber,
+        mut lookup: Lookup<'_>,
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
-        let mut operands = vec![std::mem::take(out)];
-        let has_base = loop {
-            out.clear();
-            // An entry's number is at least 1.
-            match self.newest(view, Lookup { at: SequenceNumber(number.0 - 1), ..lookup }, pages, out)? {
-                Some((older, Kind::Merge)) => {
-                    operands.push(std::mem::take(out));
-                    number = older;
+        let key = (KeyspaceId::DEFAULT, lookup.user_key, lookup.hash);
+        let mut operands = Vec::new();
+        let mut base = None;
+        out.clear();
+        for memtable in view.generations.iter().map(|generation| &generation.memtable) {
+            let floor = if memtable.has_range_tombstones() {
+                with_encoded(key.0, key.1, |encoded| memtable.covering(encoded, lookup.at))
+            } else {
+                SequenceNumber::ZERO
+            };
+            base = match memtable.get_operands(key, (lookup.at, floor), &mut operands, out) {
+                Operands::Complete(kind) => Some(kind),
+                Operands::Open(_) if floor > SequenceNumber::ZERO => Some(Kind::Delete),
+                Operands::Open(oldest) => {
+                    // An entry's number is at least 1.
+                    lookup.at = oldest.map_or(lookup.at, |oldest| SequenceNumber(oldest.0 - 1));
+                    None
                 }
-                Some((_, kind)) => break self.resolve(kind, out)?,
-                None => break false,
+            };
+            if base.is_some() {
+                break;
             }
+        }
+        let base = loop {
+            if let Some(base) = base {
+                break base;
+            }
+            base = match self.newest_in_tree(view, lookup, pages, out)? {
+                Some((number, Kind::Merge)) => {
+                    operands.push(std::mem::take(out));
+                    lookup.at = SequenceNumber(number.0 - 1);
+                    None
+                }
+                Some((_, kind)) => Some(kind),
+                None => Some(Kind::Delete),
+            };
         };
+        let has_base = self.resolve(base, out)?;
+        if operands.is_empty() {
+            return Ok(has_base);
+        }
         operands.reverse();
         self.fold(lookup.user_key, has_base, &operands, out)?;
         Ok(true)
@@ -187,17 +229,16 @@ impl ReadPath {
 
     /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.
     pub(crate) fn fold(&self, key: &[u8], has_base: bool, operands: &[Vec<u8>], value: &mut Vec<u8>) -> Result<()> {
-        let failed = |reason| Error::MergeOperands { key: key.to_vec(), reason };
         let Some(operator) = &self.merge_operator else {
-            let missing =
-                "the store was opened without a merge operator; open it with the operator that they were written for";
-            return Err(failed(missing.to_owned()));
+            let reason =
+                "the store was opened without a merge operator; open it with the one that they were written for";
+            return Err(Error::MergeOperands { key: key.to_vec(), reason: reason.to_owned() });
         };
         let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
         let base = std::mem::take(value);
         operator
             .full_merge(key, has_base.then_some(&base[..]), &operands, value)
-            .map_err(|said| failed(format!("the merge operator {:?} refused them: {said}", operator.name())))
+            .map_err(|said| refused(key, &**operator, &said))
     }
 
     /// Turns the stored value of an entry into the user's value. The caller's view keeps value files from being

@@ -7,7 +7,7 @@
 //! 1. The writes of a key are in the order of their ticks, and there is at least one.
 //! 2. Savepoints are in the order of their creation, so their ticks never decrease.
 
-use crate::engine::types::batch::{Effects, KeyWrite};
+use crate::engine::types::batch::{Effects, KeyChange, KeyWrite};
 use crate::engine::types::bounds::UserRange;
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::util::{Error, Result};
@@ -29,8 +29,7 @@ static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 struct Written {
     tick: Tick,
-    /// `None` deletes.
-    value: Option<Vec<u8>>,
+    change: KeyChange<Vec<u8>>,
 }
 
 /// The writes of a transaction.
@@ -50,14 +49,14 @@ pub(crate) struct WriteSet {
 }
 
 impl WriteSet {
-    pub(crate) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
+    pub(crate) fn write(&mut self, key: &[u8], change: KeyChange<Vec<u8>>) {
         let savepoint = self.savepoints.last().map(|(_, tick)| *tick);
         let iterator = (self.iterators > 0).then_some(self.iterator_tick);
         self.now += 1;
         if savepoint.is_some() {
             self.journal.push((self.now, key.to_vec()));
         }
-        let written = Written { tick: self.now, value: value.map(<[u8]>::to_vec) };
+        let written = Written { tick: self.now, change };
         let Some(writes) = self.keys.get_mut(key) else {
             self.keys.insert(key.to_vec(), vec![written]);
             return;
@@ -73,8 +72,8 @@ impl WriteSet {
         self.deleted.push((self.now, range));
     }
 
-    /// The last write to a key, if any: a value, or `None` for a delete.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+    /// The last write to a key, if any. A range delete counts as a delete.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<KeyChange<&[u8]>> {
         self.get_at(key, self.now)
     }
 
@@ -137,11 +136,11 @@ impl WriteSet {
     }
 
     /// The last write to a key at a tick, if any.
-    pub(crate) fn get_at(&self, key: &[u8], tick: Tick) -> Option<Option<&[u8]>> {
+    pub(crate) fn get_at(&self, key: &[u8], tick: Tick) -> Option<KeyChange<&[u8]>> {
         let written = self.keys.get(key).and_then(|writes| at(writes, tick));
         match self.deleted_at(key, tick) {
-            Some((deleted, _)) if written.is_none_or(|written| written.tick < *deleted) => Some(None),
-            _ => written.map(|written| written.value.as_deref()),
+            Some((deleted, _)) if written.is_none_or(|written| written.tick < *deleted) => Some(KeyChange::Delete),
+            _ => written.map(|written| written.change.as_bytes()),
         }
     }
 
@@ -171,7 +170,7 @@ impl WriteSet {
         };
         let last = |(key, mut writes): (Vec<u8>, Vec<Written>)| {
             let last = writes.pop().filter(|last| !is_hidden(&key, last))?;
-            Some(KeyWrite { key, value: last.value })
+            Some(KeyWrite { key, change: last.change })
         };
         let writes = keys.into_iter().filter_map(last).collect();
         Effects { writes, deleted: UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect()) }
@@ -196,52 +195,59 @@ fn is_empty((start, end): (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
 mod tests {
     use super::*;
 
+    fn put(value: &[u8]) -> KeyChange<Vec<u8>> {
+        KeyChange::Put(value.to_vec())
+    }
+
     const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
     #[test]
     fn savepoints_nest_and_stale_ones_are_rejected() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", Some(b"1"));
+        writes.write(b"a", put(b"1"));
         let outer = writes.savepoint();
-        writes.write(b"a", Some(b"2"));
-        writes.write(b"b", None);
+        writes.write(b"a", put(b"2"));
+        writes.write(b"b", KeyChange::Delete);
         let inner = writes.savepoint();
-        writes.write(b"a", Some(b"3"));
-        writes.write(b"c", Some(b"3"));
+        writes.write(b"a", put(b"3"));
+        writes.write(b"c", put(b"3"));
         writes.rollback_to(&inner).unwrap();
-        assert_eq!((writes.get(b"a"), writes.get(b"b"), writes.get(b"c")), (Some(Some(&b"2"[..])), Some(None), None));
+        assert_eq!(
+            (writes.get(b"a"), writes.get(b"b"), writes.get(b"c")),
+            (Some(KeyChange::Put(&b"2"[..])), Some(KeyChange::Delete), None)
+        );
         writes.rollback_to(&outer).unwrap();
-        assert_eq!((writes.get(b"a"), writes.get(b"b")), (Some(Some(&b"1"[..])), None));
+        assert_eq!((writes.get(b"a"), writes.get(b"b")), (Some(KeyChange::Put(&b"1"[..])), None));
         assert!(writes.rollback_to(&inner).is_err());
-        writes.write(b"a", None);
+        writes.write(b"a", KeyChange::Delete);
         writes.rollback_to(&outer).unwrap();
         let again = writes.savepoint();
         writes.release(&outer).unwrap();
         assert!(writes.release(&again).is_err() && writes.rollback_to(&outer).is_err());
         // Without savepoints, only the last write is kept.
-        writes.write(b"a", Some(b"4"));
-        writes.write(b"a", Some(b"1"));
+        writes.write(b"a", put(b"4"));
+        writes.write(b"a", put(b"1"));
         assert!(writes.journal.is_empty() && writes.keys[&b"a"[..]].len() == 1);
         let effects = writes.into_effects();
-        assert_eq!(effects.writes, [KeyWrite { key: b"a".to_vec(), value: Some(b"1".to_vec()) }]);
+        assert_eq!(effects.writes, [KeyWrite { key: b"a".to_vec(), change: put(b"1") }]);
         assert!(effects.deleted.is_empty());
     }
 
     #[test]
     fn iterators_see_the_writes_at_their_creation() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", Some(b"1"));
+        writes.write(b"a", put(b"1"));
         let tick = writes.iterator_begins();
-        writes.write(b"a", Some(b"2"));
-        writes.write(b"a", Some(b"3"));
-        writes.write(b"b", Some(b"3"));
+        writes.write(b"a", put(b"2"));
+        writes.write(b"a", put(b"3"));
+        writes.write(b"b", put(b"3"));
         assert_eq!((writes.first(ALL, tick), writes.last(ALL, tick)), (Some(&b"a"[..]), Some(&b"a"[..])));
-        assert_eq!((writes.get_at(b"a", tick), writes.get_at(b"b", tick)), (Some(Some(&b"1"[..])), None));
+        assert_eq!((writes.get_at(b"a", tick), writes.get_at(b"b", tick)), (Some(KeyChange::Put(&b"1"[..])), None));
         assert_eq!(writes.last(ALL, writes.now), Some(&b"b"[..]));
         // Only the writes that the iterator may need are kept.
         assert_eq!(writes.keys[&b"a"[..]].len(), 2);
         writes.iterator_ends();
-        writes.write(b"b", None);
+        writes.write(b"b", KeyChange::Delete);
         assert_eq!(writes.keys[&b"b"[..]].len(), 1);
     }
 
@@ -249,33 +255,34 @@ mod tests {
     fn deleted_ranges_hide_older_writes() {
         let range = |start: &[u8], end: &[u8]| UserRange { start: start.to_vec(), end: Some(end.to_vec()) };
         let mut writes = WriteSet::default();
-        writes.write(b"a", Some(b"1"));
-        writes.write(b"b", Some(b"1"));
+        writes.write(b"a", put(b"1"));
+        writes.write(b"b", put(b"1"));
         let before = writes.iterator_begins();
         writes.delete_range(range(b"a", b"d"));
-        writes.write(b"b", Some(b"2"));
+        writes.write(b"b", put(b"2"));
         let savepoint = writes.savepoint();
         writes.delete_range(range(b"b", b"f"));
-        let get = |writes: &WriteSet, key: &str| writes.get(key.as_bytes()).map(|value| value.map(<[u8]>::to_vec));
-        let value = |value: &str| Some(Some(value.as_bytes().to_vec()));
+        let get = |writes: &WriteSet, key: &str| writes.get(key.as_bytes()).map(KeyChange::to_owned);
+        let value = |value: &str| Some(put(value.as_bytes()));
+        let deleted = || Some(KeyChange::Delete);
         assert_eq!(
             ["a", "b", "c", "e", "f"].map(|key| get(&writes, key)),
-            [Some(None), Some(None), Some(None), Some(None), None]
+            [deleted(), deleted(), deleted(), deleted(), None]
         );
-        assert_eq!((writes.get_at(b"b", before), writes.get_at(b"c", before)), (Some(Some(&b"1"[..])), None));
+        assert_eq!((writes.get_at(b"b", before), writes.get_at(b"c", before)), (Some(KeyChange::Put(&b"1"[..])), None));
         assert!(writes.deleted_at(b"a", before).is_none() && writes.deleted_at(b"e", writes.now).is_some());
         writes.rollback_to(&savepoint).unwrap();
-        assert_eq!(["a", "b", "c", "e"].map(|key| get(&writes, key)), [Some(None), value("2"), Some(None), None]);
+        assert_eq!(["a", "b", "c", "e"].map(|key| get(&writes, key)), [deleted(), value("2"), deleted(), None]);
         writes.delete_range(range(b"d", b"e"));
         let effects = writes.into_effects();
-        assert_eq!(effects.writes, [KeyWrite { key: b"b".to_vec(), value: Some(b"2".to_vec()) }]);
+        assert_eq!(effects.writes, [KeyWrite { key: b"b".to_vec(), change: put(b"2") }]);
         assert_eq!(effects.deleted, [range(b"a", b"e")]);
     }
 
     #[test]
     fn inverted_ranges_are_empty() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", Some(b"1"));
+        writes.write(b"a", put(b"1"));
         for range in [
             (Bound::Included(&b"b"[..]), Bound::Excluded(&b"a"[..])),
             (Bound::Excluded(&b"a"[..]), Bound::Excluded(&b"a"[..])),

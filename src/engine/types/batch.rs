@@ -1,14 +1,94 @@
 //! A batch of writes that is applied atomically.
 
 use super::bounds::UserRange;
+use crate::merge::MergeOperator;
+use crate::util::{Error, Result, limits};
 use std::ops::RangeBounds;
+
+/// Operands are shorter than this: they stay in memory and in branch files.
+pub(crate) const OPERAND_BYTES_END: usize = limits::VALUE_FILE_BYTES_MIN;
+
+/// The error of an operator that refuses operands.
+pub(crate) fn refused(key: &[u8], operator: &dyn MergeOperator, said: &str) -> Error {
+    let reason = format!("the merge operator {:?} refused them: {said}", operator.name());
+    Error::MergeOperands { key: key.to_vec(), reason }
+}
+
+/// What a write does to one key. `B` holds bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyChange<B> {
+    Put(B),
+    Delete,
+    Merge(B),
+}
+
+impl<B: AsRef<[u8]>> KeyChange<B> {
+    fn into_operand(self) -> Option<B> {
+        match self {
+            Self::Merge(operand) => Some(operand),
+            Self::Put(_) | Self::Delete => None,
+        }
+    }
+
+    /// The same change with borrowed bytes.
+    pub(crate) fn as_bytes(&self) -> KeyChange<&[u8]> {
+        match self {
+            Self::Put(value) => KeyChange::Put(value.as_ref()),
+            Self::Delete => KeyChange::Delete,
+            Self::Merge(operand) => KeyChange::Merge(operand.as_ref()),
+        }
+    }
+
+    /// Length of the value or operand.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Put(bytes) | Self::Merge(bytes) => bytes.as_ref().len(),
+            Self::Delete => 0,
+        }
+    }
+}
+
+impl<'b> KeyChange<&'b [u8]> {
+    /// Puts a value; `None` deletes.
+    pub(crate) fn to_value(value: Option<&'b [u8]>) -> Self {
+        value.map_or(Self::Delete, Self::Put)
+    }
+
+    /// This change and then an operand, as one change; `None` if the operator cannot join two operands.
+    pub(crate) fn followed_by(
+        self,
+        key: &[u8],
+        operand: &[u8],
+        operator: &dyn MergeOperator,
+    ) -> Result<Option<KeyChange<Vec<u8>>>> {
+        let mut out = Vec::new();
+        let base = match self {
+            Self::Put(value) => Some(value),
+            Self::Delete => None,
+            Self::Merge(older) => {
+                let is_joined = operator.partial_merge(key, older, operand, &mut out) && out.len() < OPERAND_BYTES_END;
+                return Ok(is_joined.then_some(KeyChange::Merge(out)));
+            }
+        };
+        operator.full_merge(key, base, &[operand], &mut out).map_err(|said| refused(key, operator, &said))?;
+        Ok(Some(KeyChange::Put(out)))
+    }
+
+    /// The same change with bytes of its own.
+    pub(crate) fn to_owned(self) -> KeyChange<Vec<u8>> {
+        match self {
+            Self::Put(value) => KeyChange::Put(value.to_vec()),
+            Self::Delete => KeyChange::Delete,
+            Self::Merge(operand) => KeyChange::Merge(operand.to_vec()),
+        }
+    }
+}
 
 /// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyWrite {
     pub(crate) key: Vec<u8>,
-    /// `None` deletes.
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) change: KeyChange<Vec<u8>>,
 }
 
 /// What a write does, after its operations were resolved against each other.
@@ -18,6 +98,13 @@ pub(crate) struct Effects {
     pub(crate) writes: Vec<KeyWrite>,
     /// Ascending and disjoint. They hide what the store has, but not `writes`.
     pub(crate) deleted: Vec<UserRange>,
+}
+
+/// A key with operands, oldest first, that could not be joined, so that its value must be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnjoinedOperands {
+    pub(crate) key: Vec<u8>,
+    pub(crate) operands: Vec<Vec<u8>>,
 }
 
 impl Effects {
@@ -42,6 +129,13 @@ pub enum Operation<'b> {
         /// The key.
         key: &'b [u8],
     },
+    /// Merges an operand into the value of a key.
+    Merge {
+        /// The key.
+        key: &'b [u8],
+        /// The operand.
+        operand: &'b [u8],
+    },
     /// Deletes all keys from `start` up to, but without, `end`.
     DeleteRange {
         /// The first key of the range.
@@ -61,15 +155,18 @@ enum Step {
 impl Step {
     fn operation(&self) -> Operation<'_> {
         match self {
-            Self::Write(KeyWrite { key, value: Some(value) }) => Operation::Put { key, value },
-            Self::Write(KeyWrite { key, value: None }) => Operation::Delete { key },
+            Self::Write(KeyWrite { key, change }) => match change.as_bytes() {
+                KeyChange::Put(value) => Operation::Put { key, value },
+                KeyChange::Delete => Operation::Delete { key },
+                KeyChange::Merge(operand) => Operation::Merge { key, operand },
+            },
             Self::DeleteRange(UserRange { start, end }) => Operation::DeleteRange { start, end: end.as_deref() },
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Write(write) => write.key.len() + write.value.as_ref().map_or(0, Vec::len),
+            Self::Write(write) => write.key.len() + write.change.bytes(),
             Self::DeleteRange(range) => range.bytes(),
         }
     }
@@ -99,16 +196,35 @@ impl WriteBatch {
 
     /// Sets a key.
     pub fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), Some(value.into()))
+        self.write(key.into(), KeyChange::Put(value.into()))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
     pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), None)
+        self.write(key.into(), KeyChange::Delete)
     }
 
-    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
-        self.steps.push(Step::Write(KeyWrite { key, value }));
+    /// Merges an operand into the value of a key, as `Db::merge` does. Several operations on a key take effect one after
+    /// the other.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, WriteBatch, merge_operators::Append};
+    ///
+    /// let options = Options { merge_operator: Some(std::sync::Arc::new(Append)), ..Options::default() };
+    /// let db = Db::open(directory.path(), options)?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("log", "a").merge("log", "b").merge("log", "c").merge("other", "d");
+    /// db.write(batch)?;
+    /// assert_eq!(db.get("log")?.as_deref(), Some(&b"abc"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn merge(&mut self, key: impl Into<Vec<u8>>, operand: impl Into<Vec<u8>>) -> &mut Self {
+        self.write(key.into(), KeyChange::Merge(operand.into()))
+    }
+
+    fn write(&mut self, key: Vec<u8>, change: KeyChange<Vec<u8>>) -> &mut Self {
+        self.steps.push(Step::Write(KeyWrite { key, change }));
         self
     }
 
@@ -183,17 +299,31 @@ impl WriteBatch {
         self.steps.iter().any(|step| matches!(step, Step::DeleteRange(_)))
     }
 
-    /// The last operation on each key.
-    pub(crate) fn resolve(self) -> Effects {
+    /// Whether it merges.
+    pub(crate) fn merges(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Write(KeyWrite { change: KeyChange::Merge(_), .. })))
+    }
+
+    /// What the operations make together. Those of one key become one, the last put or delete, with the operands after it
+    /// folded into it. Requires an operator if the batch merges. An error is the operator's.
+    pub(crate) fn resolve(self, operator: Option<&dyn MergeOperator>) -> Result<(Effects, Vec<UnjoinedOperands>)> {
         let (mut writes, mut deleted) = (Vec::with_capacity(self.steps.len()), Vec::new());
+        let mut merges = false;
         for (at, step) in self.steps.into_iter().enumerate() {
             match step {
-                Step::Write(write) => writes.push((at, write)),
+                Step::Write(write) => {
+                    merges |= matches!(write.change, KeyChange::Merge(_));
+                    writes.push((at, write));
+                }
                 Step::DeleteRange(range) => deleted.push((at, range)),
             }
         }
         // The sort is stable, so the writes of one key keep their order.
         writes.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
+        let mut unjoined = Vec::new();
+        if let Some(operator) = operator.filter(|_| merges) {
+            (writes, unjoined) = fold_operands(writes, &deleted, operator)?;
+        }
         writes.dedup_by(|next, last| {
             let is_same = next.1.key == last.1.key;
             if is_same {
@@ -209,13 +339,129 @@ impl WriteBatch {
         }
         let mut hidden = hidden.into_iter();
         let writes = writes.into_iter().filter(|_| !hidden.next().unwrap_or(false)).map(|(_, write)| write).collect();
-        Effects { writes, deleted: UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect()) }
+        let deleted = UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect());
+        Ok((Effects { writes, deleted }, unjoined))
     }
+}
+
+/// Folds the operands of each key with each other and into the put or delete before them; a range delete counts as a
+/// delete. The operations are sorted by key and come with their places in the batch.
+fn fold_operands(
+    writes: Vec<(usize, KeyWrite)>,
+    deleted: &[(usize, UserRange)],
+    operator: &dyn MergeOperator,
+) -> Result<(Vec<(usize, KeyWrite)>, Vec<UnjoinedOperands>)> {
+    let mut folded: Vec<(usize, KeyWrite)> = Vec::with_capacity(writes.len());
+    let mut unjoined: Vec<(usize, UnjoinedOperands)> = Vec::new();
+    for (at, KeyWrite { key, change }) in writes {
+        let KeyChange::Merge(operand) = change else {
+            unjoined.pop_if(|(_, unjoined)| unjoined.key == key);
+            folded.push((at, KeyWrite { key, change }));
+            continue;
+        };
+        let before = folded.last_mut().filter(|(_, last)| last.key == key);
+        let since = before.as_ref().map(|(before, _)| *before);
+        let is_deleted = deleted.iter().any(|(deleted_at, range)| {
+            *deleted_at < at && since.is_none_or(|since| since < *deleted_at) && range.contains(&key)
+        });
+        if is_deleted {
+            unjoined.pop_if(|(_, unjoined)| unjoined.key == key);
+        } else if let Some(several) = unjoined.last_mut().filter(|(_, unjoined)| unjoined.key == key) {
+            several.0 = at;
+            several.1.operands.push(operand);
+            continue;
+        }
+        let older = match &before {
+            _ if is_deleted => Some(KeyChange::Delete),
+            Some((_, last)) => Some(last.change.as_bytes()),
+            None => None,
+        };
+        let Some(older) = older else {
+            folded.push((at, KeyWrite { key, change: KeyChange::Merge(operand) }));
+            continue;
+        };
+        match older.followed_by(&key, &operand, operator)? {
+            Some(change) => match before {
+                Some(before) => *before = (at, KeyWrite { key, change }),
+                None => folded.push((at, KeyWrite { key, change })),
+            },
+            None => {
+                let operands = folded.pop().into_iter().filter_map(|(_, last)| last.change.into_operand());
+                unjoined.push((at, UnjoinedOperands { key, operands: operands.chain([operand]).collect() }));
+            }
+        }
+    }
+    // What a later range delete hides.
+    unjoined.retain(|(at, UnjoinedOperands { key, .. })| {
+        !deleted.iter().any(|(deleted_at, range)| deleted_at > at && range.contains(key))
+    });
+    Ok((folded, unjoined.into_iter().map(|(_, unjoined)| unjoined).collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::merge::operator::Append;
+
+    fn value(write: &KeyWrite) -> Option<&[u8]> {
+        match write.change.as_bytes() {
+            KeyChange::Put(value) => Some(value),
+            KeyChange::Delete => None,
+            KeyChange::Merge(_) => panic!("an operand is left"),
+        }
+    }
+
+    /// Appends, and cannot join operands.
+    struct Words;
+
+    impl MergeOperator for Words {
+        fn name(&self) -> &str {
+            "words"
+        }
+
+        fn full_merge(
+            &self,
+            _: &[u8],
+            base: Option<&[u8]>,
+            operands: &[&[u8]],
+            out: &mut Vec<u8>,
+        ) -> Result<(), String> {
+            base.iter().chain(operands).for_each(|word| out.extend_from_slice(word));
+            Ok(())
+        }
+    }
+
+    /// Puts, deletes, merges and range deletes of a key before and after each other.
+    #[test]
+    fn operands_are_folded_with_what_is_before_them() {
+        let mut batch = WriteBatch::new();
+        batch.merge("a", "1").merge("a", "2").put("b", "1").merge("b", "2").delete("c").merge("c", "3");
+        batch.merge("d", "1").put("d", "2").merge("e", "1").delete_range("e".."f").merge("e", "2").merge("e", "3");
+        batch.put("f", "1").delete_range("f"..).merge("g", "1").merge("h", "1").delete_range("h"..);
+        let joined = |key: &str, change| KeyWrite { key: key.into(), change };
+        let put = |key, value: &str| joined(key, KeyChange::Put(value.into()));
+        let all = [put("b", "12"), put("c", "3"), put("d", "2"), put("e", "23"), put("g", "1")];
+        let (effects, unjoined) = batch.clone().resolve(Some(&Append)).unwrap();
+        assert_eq!(effects.writes[0], joined("a", KeyChange::Merge("12".into())));
+        assert_eq!((&effects.writes[1..], unjoined.len()), (&all[..], 0));
+        // Without a way to join operands, a key with several of them is left to be read.
+        let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
+        assert_eq!(effects.writes, all);
+        assert_eq!(unjoined, [UnjoinedOperands { key: "a".into(), operands: vec!["1".into(), "2".into()] }]);
+    }
+
+    #[test]
+    fn operands_that_cannot_be_joined_are_replaced_by_later_writes() {
+        let mut batch = WriteBatch::new();
+        batch.merge("a", "1").merge("a", "2").merge("a", "3").put("a", "4").merge("a", "5");
+        batch.merge("b", "1").merge("b", "2").delete("b");
+        batch.merge("c", "1").merge("c", "2").delete_range("c".."d").merge("c", "3");
+        batch.merge("d", "1").merge("d", "2").delete_range("d"..);
+        let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
+        let view: Vec<_> = effects.writes.iter().map(|write| (&write.key[..], value(write))).collect();
+        assert_eq!(view, [(&b"a"[..], Some(&b"45"[..])), (b"b", None), (b"c", Some(b"3"))]);
+        assert!(unjoined.is_empty());
+    }
 
     #[test]
     fn append_adds_at_the_end() {
@@ -238,9 +484,9 @@ mod tests {
     fn the_last_operation_on_a_key_wins() {
         let mut batch = WriteBatch::new();
         batch.put("b", "1").put("a", "1").delete("b").put("a", "2").put("c", "").delete("d").put("d", "4");
-        let resolved = batch.resolve();
+        let resolved = batch.resolve(None).unwrap().0;
         assert!(resolved.deleted.is_empty());
-        let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key[..], op.value.as_deref())).collect();
+        let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key[..], value(op))).collect();
         assert_eq!(
             view,
             vec![
@@ -257,8 +503,8 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put("a", "1").put("b", "1").delete("c").put("d", "1");
         batch.delete_range("b".."d").put("c", "2").delete_range("e"..).delete_range("c\0"..="c1").put("f", "2");
-        let resolved = batch.resolve();
-        let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key[..], write.value.as_deref())).collect();
+        let resolved = batch.resolve(None).unwrap().0;
+        let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key[..], value(write))).collect();
         let put = |key: &'static str, value: &'static str| (key.as_bytes(), Some(value.as_bytes()));
         assert_eq!(view, [put("a", "1"), put("c", "2"), put("d", "1"), put("f", "2")]);
         let range = |start: &str, end: Option<&str>| UserRange { start: start.into(), end: end.map(Into::into) };
@@ -270,6 +516,6 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.delete_range("b".."a").delete_range("a".."a");
         assert_eq!(batch.len(), 2);
-        assert!(batch.resolve().is_empty());
+        assert!(batch.resolve(None).unwrap().0.is_empty());
     }
 }

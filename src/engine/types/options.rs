@@ -4,6 +4,8 @@ use crate::branch::Compression;
 pub use crate::disk::{DiskComponent, LevelFilters, LevelsOptions};
 use crate::engine::resources::resources::Resources;
 pub use crate::memory::MemoryComponent;
+use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
 use std::time::Duration;
 
 /// The name of the only order of keys, as the manifest stores it.
@@ -82,6 +84,10 @@ pub struct Options {
     /// filter for each file. Without maplets a store is a few percent smaller and bulk loads write a little less, but
     /// gets of absent keys take two to five times as long.
     pub maplets: bool,
+    /// What `Db::merge` makes of values and operands. The store remembers the operator's name: from its first opening with
+    /// one, it is opened for writing with that one only. The operators of `merge_operators` are found by their names, so
+    /// later openings need not set them.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
     pub force_cut: bool,
@@ -103,6 +109,7 @@ impl Default for Options {
             memory_component: MemoryComponent::TwoLevel,
             disk_component: None,
             maplets: true,
+            merge_operator: None,
             force_cut: false,
         }
     }

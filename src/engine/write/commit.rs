@@ -18,7 +18,7 @@ use crate::engine::state::latches::{LatchGuard, LatchIndex, Latches};
 use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
 use crate::log::Log;
-use crate::memory::{BatchState, MemtableWriter, Prepared, entry_bytes};
+use crate::memory::{BatchState, FOLD_BYTES_MAX, Fold, MemtableWriter, Prepared, entry_bytes};
 use crate::merge::RangeTombstones;
 use crate::util::planted::planted;
 use crate::util::sequencer::Slot;
@@ -93,12 +93,20 @@ impl Committer {
         self.generations.space.add_writer();
     }
 
-    /// Steps 1 to 6. Nothing is written if the precondition does not hold.
-    pub(super) fn commit(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<WriteOutcome> {
+    /// Steps 1 to 6. Nothing is written if the precondition does not hold. Adds to `long_chains` the places of entries whose
+    /// keys now have long chains of operands.
+    pub(super) fn commit(
+        &self,
+        thread: &mut ThreadState,
+        write: &Write<'_>,
+        long_chains: &mut Vec<usize>,
+    ) -> Result<WriteOutcome> {
         let Write { entries, deleted, latches, precondition, .. } = *write;
         let read = &*self.read;
         let mut waits_since = None;
-        let bytes = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.len(), entry.value.len())).sum();
+        let folds = FoldBudget::of(entries);
+        let of_entries = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.len(), entry.value.len()));
+        let bytes = of_entries.sum::<usize>() + folds.memory_bytes();
         // Until the entries are placed.
         let large = self.generations.enter(bytes);
         loop {
@@ -114,6 +122,9 @@ impl Committer {
                 self.generations.make_room(&full)?;
                 continue;
             }
+            // Rule D4: before the operands are folded.
+            let deletes_before = if folds.is_any() { read.range_deletes.placed() } else { 0 };
+            let folded = self.fold(generation, entries, folds);
             // Step 1.
             if let Err(error) = self.prepare_record(thread, write) {
                 self.durable_log.note_failure();
@@ -133,6 +144,7 @@ impl Committer {
                 self.scheduler.wake_workers();
             }
             let mut prepared = PreparedEntries::new(generation, &mut thread.memory, write);
+            prepared.add_folds(generation, &mut thread.memory, &folded);
             let mut tombstones = tombstones(deleted);
             // Rules D1 and D2.
             let turn = (!deleted.is_empty()).then(|| read.range_deletes.take_turn());
@@ -143,13 +155,16 @@ impl Committer {
                 hold_latches(&read.latches, latches),
                 Bug::NumberBeforeLatch => hold_latches(&read.latches, &[])
             );
-            let deletes_before = precondition.map_or(0, |_| read.range_deletes.placed());
+            let deletes_before = match precondition {
+                Some(_) if !folds.is_any() => read.range_deletes.placed(),
+                _ => deletes_before,
+            };
             // Rule P1: checked under the latches, whose holder alone can write these keys by themselves.
             let conflict = precondition.and_then(|precondition| precondition.conflict(&read.view.load()));
             read.sequencer.announce(&thread.slot);
             let passed = match conflict {
                 Some(conflict) => Err(Retreat::Conflict(conflict)),
-                None => self.pass(thread, write, deletes_before),
+                None => self.pass(thread, write, !folded.is_empty(), deletes_before),
             };
             if let Err(retreat) = passed {
                 read.sequencer.leave(&thread.slot);
@@ -209,6 +224,7 @@ impl Committer {
             }
             self.durable_log.note_write();
             prepared.note_retained(generation);
+            prepared.note_long_chains(long_chains);
             // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {
                 owner.add_value_file(value);
@@ -218,8 +234,14 @@ impl Committer {
     }
 
     /// What a writer checks between its announcement and its number. `deletes_before` is the number of range deletes that
-    /// were placed before its precondition was checked.
-    fn pass(&self, thread: &ThreadState, write: &Write<'_>, deletes_before: u64) -> Result<(), Retreat> {
+    /// were placed before its precondition was checked and before it has folded operands.
+    fn pass(
+        &self,
+        thread: &ThreadState,
+        write: &Write<'_>,
+        has_folded: bool,
+        deletes_before: u64,
+    ) -> Result<(), Retreat> {
         let Write { entries, deleted, precondition, .. } = *write;
         if !self.log.is_current(&thread.writer) {
             return Err(Retreat::SegmentRetired);
@@ -238,7 +260,7 @@ impl Committer {
         // Rule D4.
         let reads_keys = precondition.is_some_and(|precondition| !precondition.reads.is_empty());
         let is_unchanged = || self.read.range_deletes.placed() == deletes_before;
-        if !reads_keys || planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
+        if !(reads_keys || has_folded) || planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
             Ok(())
         } else {
             Err(Retreat::RangeDeleted)
@@ -251,6 +273,18 @@ impl Committer {
         let keys = write.entries.iter().map(|entry| (entry.keyspace, entry.key));
         let reads = write.precondition.into_iter().flat_map(Precondition::keys);
         keys.chain(reads).for_each(|(keyspace, key)| self.read.range_deletes.wait_for(keyspace, key));
+    }
+
+    /// Folds the operands of a write with what the generation has of their keys, as far as the budget goes. Calls the merge
+    /// operator. Returns the folds with the places of their entries.
+    fn fold(&self, generation: &Generation, entries: &[Entry<'_>], mut budget: FoldBudget) -> Vec<(usize, Fold)> {
+        let Some(operator) = self.read.merge_operator.as_deref().filter(|_| budget.is_any()) else { return Vec::new() };
+        let operands = entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::Merge);
+        let fold = |(at, entry): (usize, &Entry<'_>)| {
+            let fold = generation.memtable.fold((entry.keyspace, entry.key, entry.hash), &entry.value, operator)?;
+            budget.take(fold.bytes()).then_some((at, fold))
+        };
+        operands.filter_map(fold).collect()
     }
 
     /// Encodes the operations into the log chunk of the thread; an unlogged write encodes a void (rule W4).
@@ -281,6 +315,40 @@ impl Committer {
         })?;
         WriteCounters::add(&thread.counters.logged_bytes, (bytes + log_record::HEADER_BYTES) as u64);
         Ok(())
+    }
+}
+
+/// How much memory the folds of a write may take: for a single operand one of the greatest size, for those of a batch no
+/// more than that of a large batch, so that writes stay as large as their callers made them.
+#[derive(Clone, Copy)]
+struct FoldBudget {
+    bytes: usize,
+}
+
+impl FoldBudget {
+    const BYTES_MAX: usize = 1 << 20;
+    /// What a fold takes in addition to its bytes.
+    const FOLD_MEMORY_BYTES: usize = 64;
+
+    fn of(entries: &[Entry<'_>]) -> Self {
+        let operands = entries.iter().filter(|entry| entry.kind == Kind::Merge).count();
+        Self { bytes: (operands * (FOLD_BYTES_MAX + Self::FOLD_MEMORY_BYTES)).min(Self::BYTES_MAX) }
+    }
+
+    /// Whether there are operands.
+    fn is_any(self) -> bool {
+        self.bytes > 0
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.bytes.checked_sub(bytes + Self::FOLD_MEMORY_BYTES);
+        self.bytes = left.unwrap_or(self.bytes);
+        left.is_some()
+    }
+
+    /// What the folds take of a Memtable's arena at most.
+    fn memory_bytes(self) -> usize {
+        self.bytes / 2 * 3
     }
 }
 
@@ -353,6 +421,24 @@ impl PreparedEntries {
                 memtable.commit(writer, *state, prepared.iter_mut(), newest_snapshot);
             }
         }
+    }
+
+    /// Writes folds of operands beside them.
+    fn add_folds(&mut self, generation: &Generation, writer: &mut MemtableWriter, folds: &[(usize, Fold)]) {
+        for (at, fold) in folds {
+            let prepared = match self {
+                Self::One(prepared) => prepared,
+                Self::Many(prepared, _) => &mut prepared[*at],
+                Self::None => return,
+            };
+            generation.memtable.prepare_fold(writer, prepared, fold);
+        }
+    }
+
+    /// Adds the places of entries that have left their keys with long chains of operands.
+    fn note_long_chains(&self, long_chains: &mut Vec<usize>) {
+        let entries = self.entries().iter().enumerate();
+        long_chains.extend(entries.filter(|(_, prepared)| prepared.ends_long_chain()).map(|(at, _)| at));
     }
 
     /// Notes which nodes retain older versions for snapshots.

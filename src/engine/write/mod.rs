@@ -1,8 +1,9 @@
-//! Writes: the put path, conditional writes, read-modify-write, and backpressure.
+//! Writes: the put path, conditional writes, read-modify-write, merges, and backpressure.
 
 pub(crate) mod backpressure;
 pub(crate) mod commit;
 pub(crate) mod entry;
+pub(crate) mod merging;
 pub(crate) mod precondition;
 pub(crate) mod range_conflicts;
 pub(crate) mod throttle;

@@ -8,6 +8,7 @@
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
 use crate::engine::read::get::NewestVersion;
+use crate::engine::types::batch::KeyChange;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::options::Durability;
 use crate::util::Result;
@@ -92,7 +93,7 @@ impl WritePath {
     }
 
     /// Writes if no other write has changed the key since it was read. Returns whether it did.
-    fn write_if_unchanged(
+    pub(super) fn write_if_unchanged(
         &self,
         key: &[u8],
         value: Option<&[u8]>,
@@ -104,7 +105,7 @@ impl WritePath {
         // Terminates: a round is repeated only if a whole generation has moved to the tree during it.
         loop {
             let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
-            match self.write_key(key, value, Some(&precondition), durability)? {
+            match self.write_key(key, KeyChange::to_value(value), Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(true),
                 WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
                 // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer

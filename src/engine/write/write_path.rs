@@ -3,6 +3,7 @@
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::{Entry, RangeDelete};
+use super::merging::check_operand;
 use super::precondition::{Precondition, WriteOutcome};
 use super::throttle::Throttle;
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
@@ -13,10 +14,11 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchIndex, Latches};
-use crate::engine::types::batch::{Effects, KeyWrite, WriteBatch};
+use crate::engine::types::batch::{Effects, KeyChange, KeyWrite, WriteBatch};
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::options::Durability;
 use crate::memory::MemtableWriter;
+use crate::merge::MergeOperator;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
@@ -84,21 +86,34 @@ impl WritePath {
     /// Puts (`Some`) or deletes (`None`) one key.
     pub(crate) fn write_one(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Result<()> {
         check_sizes(key, value)?;
-        self.write_key(key, value, None, durability).map(drop)
+        self.write_key(key, KeyChange::to_value(value), None, durability).map(drop)
+    }
+
+    /// Merges an operand into one key.
+    pub(crate) fn merge(&self, key: &[u8], operand: &[u8], durability: Durability) -> Result<()> {
+        check_operand(self.merge_operator()?, key, operand)?;
+        self.write_key(key, KeyChange::Merge(operand), None, durability).map(drop)
+    }
+
+    /// The store's merge operator.
+    pub(crate) fn merge_operator(&self) -> Result<&dyn MergeOperator> {
+        self.read.merge_operator.as_deref().ok_or_else(|| {
+            Error::InvalidArgument("the store has no merge operator; open it with `Options::merge_operator`".into())
+        })
     }
 
     /// Like `write_one`, for a key whose size was checked, if the precondition holds.
     pub(super) fn write_key(
         &self,
         key: &[u8],
-        value: Option<&[u8]>,
+        change: KeyChange<&[u8]>,
         precondition: Option<&Precondition<'_>>,
         durability: Durability,
     ) -> Result<WriteOutcome> {
-        if let Some(conflict) = self.early_conflict(value.map_or(0, <[u8]>::len), precondition) {
+        if let Some(conflict) = self.early_conflict(change.bytes(), precondition) {
             return Ok(conflict);
         }
-        let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
+        let entry = self.entry(KeyspaceId::DEFAULT, key, change)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
         self.write(&Write { entries, deleted: &[], latches: &[latch], precondition, durability })
@@ -111,17 +126,6 @@ impl WritePath {
         precondition.conflict(&self.read.view.load()).map(WriteOutcome::Conflict)
     }
 
-    /// Writes a merge operand, for tests of reads. Unlogged, because the log cannot encode operands yet.
-    #[cfg(test)]
-    pub(crate) fn write_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        let entry = self.entry(KeyspaceId::DEFAULT, key, Some(operand))?;
-        let entry = Entry { kind: Kind::Merge, ..entry };
-        let latches = [Latches::index_of(entry.hash)];
-        let entries = std::slice::from_ref(&entry);
-        let durability = Durability::Unlogged;
-        self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability }).map(drop)
-    }
-
     /// Deletes a range of keys.
     pub(crate) fn delete_range(&self, range: UserRange, durability: Durability) -> Result<()> {
         check_range(&range)?;
@@ -131,7 +135,11 @@ impl WritePath {
 
     /// Applies a batch.
     pub(crate) fn write_batch(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        self.write_all(&batch.resolve(), None, durability).map(drop)
+        if batch.merges() {
+            return self.write_merges(batch, durability);
+        }
+        let (effects, _) = batch.resolve(None)?;
+        self.write_all(&effects, None, durability).map(drop)
     }
 
     /// Applies effects as one write, if the precondition holds.
@@ -153,8 +161,8 @@ impl WritePath {
             self.health.check()?;
         }
         let mut entries = Vec::with_capacity(writes.len());
-        for KeyWrite { key, value } in writes {
-            match self.entry(KeyspaceId::DEFAULT, key, value.as_deref()) {
+        for KeyWrite { key, change } in writes {
+            match self.entry(KeyspaceId::DEFAULT, key, change.as_bytes()) {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {
                     self.release_files(&entries);
@@ -181,17 +189,20 @@ impl WritePath {
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
-    fn entry<'a>(&self, keyspace: KeyspaceId, key: &'a [u8], value: Option<&'a [u8]>) -> Result<Entry<'a>> {
-        match value {
-            Some(_) => self.health.check_put()?,
+    fn entry<'a>(&self, keyspace: KeyspaceId, key: &'a [u8], change: KeyChange<&'a [u8]>) -> Result<Entry<'a>> {
+        match change {
+            KeyChange::Put(_) | KeyChange::Merge(_) => self.health.check_put()?,
             // Deletes free space.
-            None => self.health.check()?,
+            KeyChange::Delete => self.health.check()?,
         }
         let hash = hash::key_hash(keyspace, key);
-        let (kind, value, file) = match value {
-            None => (Kind::Delete, Cow::Borrowed(&[][..]), None),
-            Some(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => (Kind::Put, Cow::Borrowed(value), None),
-            Some(value) => {
+        let (kind, value, file) = match change {
+            KeyChange::Delete => (Kind::Delete, Cow::Borrowed(&[][..]), None),
+            KeyChange::Merge(operand) => (Kind::Merge, Cow::Borrowed(operand), None),
+            KeyChange::Put(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => {
+                (Kind::Put, Cow::Borrowed(value), None)
+            }
+            KeyChange::Put(value) => {
                 let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
                 references.add(file);
                 let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
@@ -223,7 +234,8 @@ impl WritePath {
         let of_entries = write.entries.iter().map(|entry| entry.key.len() + entry.value.len());
         let user_bytes: usize = of_entries.chain(write.deleted.iter().map(|deleted| deleted.range.bytes())).sum();
         self.throttle.slow_down(thread, user_bytes as u64);
-        let number = match self.committer.commit(thread, write) {
+        let mut long_chains = Vec::new();
+        let number = match self.committer.commit(thread, write, &mut long_chains) {
             Ok(WriteOutcome::Written(number)) => number,
             conflict_or_failure => {
                 self.release_files(write.entries);
@@ -242,6 +254,8 @@ impl WritePath {
             Durability::Sync => self.log.sync_through(number)?,
             Durability::Unlogged => {}
         }
+        drop(borrowed);
+        self.shorten_chains(&long_chains, write);
         Ok(WriteOutcome::Written(number))
     }
 
@@ -291,9 +305,9 @@ fn check_batch(effects: &Effects) -> Result<usize> {
         check_range(range)?;
         in_memory += limits::OPERATION_MEMORY_BYTES + range.bytes();
     }
-    for KeyWrite { key, value } in &effects.writes {
-        check_sizes(key, value.as_deref())?;
-        let value_bytes = value.as_ref().map_or(0, Vec::len);
+    for KeyWrite { key, change } in &effects.writes {
+        let value_bytes = change.bytes();
+        check_lengths(key.len(), value_bytes)?;
         in_all += value_bytes;
         in_memory += limits::OPERATION_MEMORY_BYTES
             + key.len()
@@ -322,7 +336,10 @@ pub(crate) fn check_range(range: &UserRange) -> Result<()> {
 
 /// Checks the sizes of a key and a value.
 pub(crate) fn check_sizes(key: &[u8], value: Option<&[u8]>) -> Result<()> {
-    let (key_bytes, value_bytes) = (key.len(), value.map_or(0, <[u8]>::len));
+    check_lengths(key.len(), value.map_or(0, <[u8]>::len))
+}
+
+fn check_lengths(key_bytes: usize, value_bytes: usize) -> Result<()> {
     if key_bytes > limits::KEY_BYTES_MAX {
         return Err(Error::InvalidArgument(format!(
             "the key has {key_bytes} bytes, at most {} fit",

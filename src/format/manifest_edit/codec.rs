@@ -414,10 +414,16 @@ fn encode_keyspace(keyspace: &KeyspaceRecord, out: &mut Vec<u8>) {
     varint::write(u64::from(keyspace.id.0), out);
     varint::write_bytes(keyspace.name.as_bytes(), out);
     varint::write_bytes(keyspace.comparator.as_bytes(), out);
+    if !keyspace.merge_operator.is_empty() {
+        varint::write_bytes(keyspace.merge_operator.as_bytes(), out);
+    }
 }
 
 fn decode_keyspace(reader: &mut Reader<'_>) -> Decoded<KeyspaceRecord> {
-    Ok(KeyspaceRecord { id: KeyspaceId(reader.number_u32()?), name: reader.text()?, comparator: reader.text()? })
+    let id = KeyspaceId(reader.number_u32()?);
+    let (name, comparator) = (reader.text()?, reader.text()?);
+    let merge_operator = if reader.rest.is_empty() { String::new() } else { reader.name()? };
+    Ok(KeyspaceRecord { id, name, comparator, merge_operator })
 }
 
 /// A position in a payload.
@@ -477,6 +483,16 @@ impl<'a> Reader<'a> {
         let at = self.at();
         let bytes = self.bytes()?;
         String::from_utf8(bytes.to_vec()).map_err(|error| Malformed { at, expected: "UTF-8", found: error.to_string() })
+    }
+
+    /// A text that is not empty.
+    fn name(&mut self) -> Decoded<String> {
+        let at = self.at();
+        let text = self.text()?;
+        if text.is_empty() {
+            return Err(Malformed { at, expected: "a name", found: "nothing".to_owned() });
+        }
+        Ok(text)
     }
 
     /// A list. It grows item by item, so a false count cannot allocate memory.

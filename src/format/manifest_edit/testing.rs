@@ -185,5 +185,6 @@ fn any_keyspace(random: &mut Random) -> KeyspaceRecord {
         id: KeyspaceId(random.number() as u32),
         name: random.list(5, |random| char::from_u32(random.below(0xd800) as u32).unwrap()).into_iter().collect(),
         comparator: "bytewise".to_owned(),
+        merge_operator: random.list(4, |random| char::from(b'a' + random.below(26) as u8)).into_iter().collect(),
     }
 }

@@ -133,7 +133,12 @@ fn the_encoding_never_changes() {
             next_number: SequenceNumber(12),
         }),
         log_epochs_from: Some(1),
-        keyspaces: vec![KeyspaceRecord { id: KeyspaceId(0), name: "d".into(), comparator: "b".into() }],
+        keyspaces: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: "d".into(),
+            comparator: "b".into(),
+            ..Default::default()
+        }],
         next_file: Some(FileNumber(301)),
         next_node: Some(NodeId(5)),
         next_bundle: Some(BundleId(7)),

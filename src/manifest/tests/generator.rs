@@ -18,7 +18,12 @@ pub fn first_edit() -> ManifestEdit {
 }
 
 fn keyspace(id: u32) -> KeyspaceRecord {
-    KeyspaceRecord { id: KeyspaceId(id), name: format!("keyspace {id}"), comparator: "bytewise".into() }
+    KeyspaceRecord {
+        id: KeyspaceId(id),
+        name: format!("keyspace {id}"),
+        comparator: "bytewise".into(),
+        ..Default::default()
+    }
 }
 
 /// A random edit that fits `state`.

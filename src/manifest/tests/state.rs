@@ -67,7 +67,12 @@ fn small() -> ManifestState {
         incorporated: Some(SequenceNumber(10)),
         log_recovered: Some(recovery(3)),
         log_epochs_from: Some(2),
-        keyspaces: vec![KeyspaceRecord { id: KeyspaceId(0), name: "default".into(), comparator: "bytewise".into() }],
+        keyspaces: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: "default".into(),
+            comparator: "bytewise".into(),
+            ..Default::default()
+        }],
         ..ManifestEdit::default()
     };
     state.apply(&edit).unwrap();

@@ -94,6 +94,11 @@ impl Look {
     pub fn previous(&self) -> Offset {
         self.previous
     }
+
+    /// Length of the value.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes as usize
+    }
 }
 
 /// The size of a block of a class, in bytes.

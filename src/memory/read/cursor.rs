@@ -4,8 +4,9 @@
 //!
 //! Invariants:
 //! 1. A cursor at a number belongs to a reader whose snapshot has that number. It shows of each key only the newest
-//!    version at or below that number. The snapshot retains that version unchanged in its chain, and nodes never change
-//!    or disappear. So a cursor stores plain places and can always continue from them.
+//!    version at or below that number, and if that is an operand, those that it is folded onto. The snapshot retains
+//!    these versions unchanged in their chain, and nodes never change or disappear. So a cursor stores plain places and
+//!    can always continue from them.
 //! 2. A cursor over all versions requires a Memtable that is sealed or of the single-level kind: nothing leaves a
 //!    chain. It shows every version that was placed before the step that meets it, and perhaps some that are placed
 //!    during the step, in order and each once.
@@ -24,7 +25,7 @@ use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Result, SequenceNumber, key};
+use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, key};
 
 /// A cache line in units of offsets. A node of usual size and the head of its version occupy two lines.
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
@@ -42,7 +43,7 @@ pub struct MemtableCursor {
 #[derive(Clone, Copy, Debug)]
 enum Visible {
     All,
-    /// Of each key the newest version at or below a number.
+    /// Of each key the newest version at or below a number, and what it is folded onto.
     At(SequenceNumber),
 }
 
@@ -68,10 +69,7 @@ impl Memtable {
     fn newest_shown<'a>(&'a self, node: Node<'a>, visible: Visible, number: SequenceNumber) -> Option<Version<'a>> {
         match visible {
             Visible::All => self.versions(node).find(|version| version.number() <= number),
-            Visible::At(at) => {
-                let place = self.read(node, at, |version, _| Some(version.place()))?;
-                Some(self.version(place)).filter(|version| version.number() <= number)
-            }
+            Visible::At(at) => self.shown_at(node, at).find(|version| version.number() <= number),
         }
     }
 
@@ -79,10 +77,19 @@ impl Memtable {
     fn oldest_shown<'a>(&'a self, node: Node<'a>, visible: Visible, number: SequenceNumber) -> Option<Version<'a>> {
         match visible {
             Visible::All => self.versions(node).take_while(|version| version.number() >= number).last(),
-            Visible::At(_) => {
-                self.newest_shown(node, visible, SequenceNumber::MAX).filter(|version| version.number() >= number)
-            }
+            Visible::At(at) => self.shown_at(node, at).take_while(|version| version.number() >= number).last(),
         }
+    }
+
+    /// The versions of a node that a cursor at a number shows, newest first.
+    fn shown_at<'a>(&'a self, node: Node<'a>, at: SequenceNumber) -> impl Iterator<Item = Version<'a>> {
+        let newest = self.read(node, at, |version, _| Some(version.place()));
+        std::iter::successors(newest.map(|place| self.version(place)), |version| self.folded_onto(*version))
+    }
+
+    /// What the version of a cursor at a number is folded onto, if it is an operand.
+    fn folded_onto<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
+        if version.kind() == Kind::Merge { self.older(version) } else { None }
     }
 }
 
@@ -281,7 +288,7 @@ impl Cursor for MemtableCursor {
         let memtable = &self.memtable;
         let (node, version) = self.current();
         let older = match self.visible {
-            Visible::At(_) => None,
+            Visible::At(_) => memtable.folded_onto(version),
             Visible::All => std::iter::successors(memtable.older(version), |version| memtable.older(*version))
                 .find(|version| memtable.is_shown(*version)),
         };

@@ -19,6 +19,32 @@ enum ChainSearch<T> {
     Changed,
 }
 
+/// What a search does after a version.
+enum Visit<T> {
+    Found(T),
+    /// Goes on with the next older version.
+    Below,
+    /// The version has changed.
+    Changed,
+}
+
+impl<T> Visit<T> {
+    fn of(found: Option<T>) -> Self {
+        found.map_or(Self::Changed, Self::Found)
+    }
+}
+
+/// What a Memtable has of a key whose newest version may be an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// Nothing but operands, if anything: what they are folded onto is older. The number of the oldest one, if there is
+    /// one.
+    Open(Option<SequenceNumber>),
+    /// Operands, if any, and below them a version of this kind, whose value was read, too. `Delete` also stands for
+    /// hidden versions.
+    Complete(Kind),
+}
+
 impl Memtable {
     /// Finds the newest committed version with a number `<= at` and appends its value to `out`. About three cache
     /// misses; one if the key is absent, none if it is outside the Memtable's key range.
@@ -35,6 +61,65 @@ impl Memtable {
         }
         let node = self.find(keyspace, user_key, hash)?;
         self.read(node, at, |version, look| version.copy_value(look, out).then(|| (look.number(), look.kind())))
+    }
+
+    /// Like `get` for the newest version. `None` also if its value has more than `bytes_max` bytes.
+    pub(crate) fn get_up_to(
+        &self,
+        bytes_max: usize,
+        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
+        out: &mut Vec<u8>,
+    ) -> Option<(SequenceNumber, Kind)> {
+        if !self.key_range.may_contain(user_key) {
+            return None;
+        }
+        let node = self.find(keyspace, user_key, hash)?;
+        self.read(node, SequenceNumber::MAX, |version, look| {
+            if look.value_bytes() > bytes_max {
+                return version.holds(look).then_some(None);
+            }
+            version.copy_value(look, out).then(|| Some((look.number(), look.kind())))
+        })?
+    }
+
+    /// Reads the operands of a key at or below `at`, newest first, down to the first version that is none; appends the
+    /// value of that one to `out`. Versions with numbers below `floor` are hidden. All that it reads was in the chain at
+    /// one moment: a later fold may replace any part of it (`docs/concurrency.md`, O3).
+    pub fn get_operands(
+        &self,
+        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
+        (at, floor): (SequenceNumber, SequenceNumber),
+        operands: &mut Vec<Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Operands {
+        let found = if self.key_range.may_contain(user_key) { self.find(keyspace, user_key, hash) } else { None };
+        let Some(node) = found else { return Operands::Open(None) };
+        let before = operands.len();
+        let mut backoff = Backoff::new();
+        loop {
+            operands.truncate(before);
+            let mut oldest = None;
+            let searched = self.search_chain(node, at, &mut |version, look| {
+                if look.number() < floor {
+                    return Visit::of(version.holds(look).then_some(Kind::Delete));
+                }
+                if look.kind() != Kind::Merge {
+                    return Visit::of(version.copy_value(look, out).then(|| look.kind()));
+                }
+                let mut operand = Vec::new();
+                if !version.copy_value(look, &mut operand) {
+                    return Visit::Changed;
+                }
+                operands.push(operand);
+                oldest = Some(look.number());
+                Visit::Below
+            });
+            match searched {
+                ChainSearch::Found(kind) => return Operands::Complete(kind),
+                ChainSearch::Absent => return Operands::Open(oldest),
+                ChainSearch::Changed => backoff.wait(),
+            }
+        }
     }
 
     /// The number of the key's newest committed version.
@@ -57,7 +142,7 @@ impl Memtable {
         let mut backoff = Backoff::new();
         // Ends: a search restarts only if a version of this key was placed meanwhile, or its chain was cleaned.
         loop {
-            match self.search_chain(node, at, &mut read) {
+            match self.search_chain(node, at, &mut |version, look| Visit::of(read(version, look))) {
                 ChainSearch::Found(found) => return Some(found),
                 ChainSearch::Absent => return None,
                 ChainSearch::Changed => backoff.wait(),
@@ -69,7 +154,7 @@ impl Memtable {
         &self,
         node: Node<'_>,
         at: SequenceNumber,
-        read: &mut impl FnMut(Version<'_>, &Look) -> Option<T>,
+        visit: &mut impl FnMut(Version<'_>, &Look) -> Visit<T>,
     ) -> ChainSearch<T> {
         let newest = node.newest_place();
         let mut version = self.version(newest);
@@ -84,7 +169,11 @@ impl Memtable {
             let committed = if look.number() <= at { version.is_committed(&look, self.arena()) } else { Some(false) };
             match committed {
                 _ if !version.holds(&look) => return ChainSearch::Changed,
-                Some(true) => return read(version, &look).map_or(ChainSearch::Changed, ChainSearch::Found),
+                Some(true) => match visit(version, &look) {
+                    Visit::Found(found) => return ChainSearch::Found(found),
+                    Visit::Below => {}
+                    Visit::Changed => return ChainSearch::Changed,
+                },
                 Some(false) => {}
                 None => return ChainSearch::Changed,
             }

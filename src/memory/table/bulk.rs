@@ -8,13 +8,15 @@
 //! Invariants:
 //! 1. Until `finish` nothing is linked, and no other thread has the Memtable.
 //! 2. After `finish` the Memtable equals what `prepare` and `place` would have made of the same entries, drained,
-//!    except that a key that came several times wastes memory for a node each time. It takes no more writes.
+//!    except that a key that came several times wastes memory for a node each time, and that its operands are folded
+//!    with each other. It takes no more writes.
 
 use super::memtable::Memtable;
 use super::order;
 use crate::memory::buffer::boundaries::common_prefix;
 use crate::memory::entry::node::Target;
-use crate::merge::{RangeTombstone, RangeTombstones};
+use crate::memory::entry::version::Version;
+use crate::merge::{MergeOperator, RangeTombstone, RangeTombstones};
 use crate::util::arena::Offset;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
@@ -36,15 +38,16 @@ pub struct FillSpace {
 pub struct BulkFill<'a> {
     memtable: Arc<Memtable>,
     space: &'a mut FillSpace,
+    operator: Option<&'a dyn MergeOperator>,
 }
 
 impl<'a> BulkFill<'a> {
     /// Requires an empty Memtable that no other thread has.
-    pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace) -> Self {
+    pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace, operator: Option<&'a dyn MergeOperator>) -> Self {
         let alone = memtable.is_empty() && Arc::strong_count(&memtable) == 1;
         assert!(alone, "a bulk fill requires an empty Memtable that nothing else refers to");
         space.nodes.clear();
-        Self { memtable, space }
+        Self { memtable, space, operator }
     }
 
     /// Adds a version. Of versions with equal keys and equal numbers, the one added last is the newer.
@@ -63,11 +66,15 @@ impl<'a> BulkFill<'a> {
 
     /// Sorts and links all entries, and returns the Memtable.
     pub fn finish(self) -> Arc<Memtable> {
-        let Self { memtable, space } = self;
-        let versions = space.nodes.len() as u64;
+        let Self { memtable, space, operator } = self;
+        let versions = space.nodes.len();
         sort(&memtable, space);
+        let folded = match operator {
+            Some(operator) => space.nodes.iter().map(|node| fold_chain(&memtable, *node, operator)).sum(),
+            None => 0,
+        };
         link(&memtable, &space.nodes);
-        memtable.count_filled(versions);
+        memtable.count_filled((versions - folded) as u64);
         memtable
     }
 }
@@ -103,6 +110,78 @@ fn sort_whole_keys(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
         (from, remaining) = (from + count, remaining + 1);
     }
     remaining
+}
+
+/// Folds the operands of a key as far as possible, so that a counter takes one version however often the log adds to it.
+/// No snapshot is older than the Memtable. Returns how many versions are gone.
+fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -> usize {
+    let node = memtable.node(node);
+    let newest = node.newest(memtable.arena());
+    if newest.kind() != Kind::Merge {
+        return 0;
+    }
+    let key = node.encoded_key();
+    let hidden_below = memtable.covering(key, SequenceNumber::MAX);
+    let chain: Vec<Version<'_>> = std::iter::successors(Some(newest), |version| memtable.older(*version)).collect();
+    let count = chain.iter().take_while(|version| is_operand(**version, hidden_below)).count();
+    let (operands, below) = chain.split_at(count);
+    let base = below.first().filter(|version| version.number() >= hidden_below);
+    let is_hidden = base.is_none() && hidden_below > SequenceNumber::ZERO;
+    let user_key = &key[KeyspaceId::BYTES..];
+    let value = match base.map(|base| (base.kind(), base.value())) {
+        Some((Kind::Put, value)) => Some(Some(value)),
+        Some((Kind::Delete, _)) => Some(None),
+        None if is_hidden => Some(None),
+        _ => None,
+    };
+    // The arena has no space for an operator that makes much of little.
+    let bytes_max = operands.iter().chain(base).map(|version| version.value().len()).sum::<usize>() + 16;
+    let bytes_max = bytes_max.min(limits::VALUE_FILE_BYTES_MIN - 1);
+    if let Some(value) = value {
+        let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|version| version.value()).collect();
+        let mut folded = Vec::new();
+        if operator.full_merge(user_key, value, &oldest_first, &mut folded).is_ok() && folded.len() <= bytes_max {
+            node.set_newest(memtable.write_version(Kind::Put, &folded, newest.number(), Offset::NULL));
+            return chain.len() - 1;
+        }
+    }
+    let joined = join(user_key, operands, operator, bytes_max);
+    if joined.len() == operands.len() {
+        return 0;
+    }
+    let mut previous = below.first().map_or(Offset::NULL, |version| version.place());
+    for (number, operand) in &joined {
+        let version = memtable.write_version(Kind::Merge, operand, *number, previous);
+        previous = version.place();
+        node.set_newest(version);
+    }
+    operands.len() - joined.len()
+}
+
+fn is_operand(version: Version<'_>, hidden_below: SequenceNumber) -> bool {
+    version.kind() == Kind::Merge && version.number() >= hidden_below
+}
+
+/// Joins neighbouring operands, oldest first, where the operator can. They come newest first.
+fn join(
+    user_key: &[u8],
+    operands: &[Version<'_>],
+    operator: &dyn MergeOperator,
+    bytes_max: usize,
+) -> Vec<(SequenceNumber, Vec<u8>)> {
+    let mut joined: Vec<(SequenceNumber, Vec<u8>)> = Vec::new();
+    for version in operands.iter().rev() {
+        let mut both = Vec::new();
+        match joined.last_mut() {
+            Some(last)
+                if operator.partial_merge(user_key, &last.1, version.value(), &mut both) && both.len() <= bytes_max =>
+            {
+                *last = (version.number(), both);
+            }
+            _ => joined.push((version.number(), version.value().to_vec())),
+        }
+    }
+    joined
 }
 
 /// Links all nodes and inserts them into the index.
@@ -149,10 +228,11 @@ mod tests {
     fn filled(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
         let mut space = FillSpace::default();
         // The content left by an earlier fill must not matter.
-        let mut earlier = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space);
+        let mut earlier =
+            BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, None);
         earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
         drop(earlier);
-        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space);
+        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, None);
         for (keyspace, key, kind, value, number) in entries {
             fill.add(*keyspace, key, *kind, value, SequenceNumber(*number));
         }

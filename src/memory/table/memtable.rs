@@ -28,14 +28,13 @@ use crate::memory::buffer::component::MemoryComponent;
 use crate::memory::buffer::insert_queue::{self, InsertQueue};
 use crate::memory::buffer::membuffer::{LastBoundaries, Membuffer, queue_capacity};
 use crate::memory::entry::class::Class;
-use crate::memory::entry::hash_index::{HashIndex, Inserted, Lookup};
+use crate::memory::entry::hash_index::{HashIndex, Lookup};
 use crate::memory::entry::node::{Node, Target, body_bytes, tower_bytes};
 use crate::memory::entry::skiplist::{OnEqual, Skiplist, Splice, height_for};
-use crate::memory::entry::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
+use crate::memory::entry::version::{BATCH_COMMITTED, Version, block_bytes, state};
 use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
 use crate::util::hash::encoded_key_hash;
-use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
@@ -45,12 +44,12 @@ const PIECE_BYTES_MAX: usize = 32 << 10;
 /// The memory of one generation.
 #[derive(Debug)]
 pub struct Memtable {
-    id: u64,
+    pub(super) id: u64,
     arena: Arena,
     pub(crate) list: Skiplist,
     pub(crate) index: HashIndex,
     pub(crate) membuffer: Membuffer,
-    component: MemoryComponent,
+    pub(super) component: MemoryComponent,
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
@@ -59,7 +58,7 @@ pub struct Memtable {
     /// The first of the writer slots.
     writer_slots: Mutex<Offset>,
     /// The number of versions that were placed without a writer.
-    versions_without_writer: AtomicU64,
+    pub(super) versions_without_writer: AtomicU64,
     pub(crate) retained: RetainedVersions,
     range_tombstones: TombstoneSet,
 }
@@ -69,15 +68,19 @@ pub struct Memtable {
 #[derive(Debug)]
 #[must_use]
 pub struct Prepared {
-    memtable: u64,
-    hash: u64,
-    version: Offset,
+    pub(super) memtable: u64,
+    pub(super) hash: u64,
+    pub(super) version: Offset,
     /// The key's node. Until `place`, a new unpublished node, unless `has_node`.
-    node: Offset,
-    has_node: bool,
+    pub(super) node: Offset,
+    pub(super) has_node: bool,
+    /// Of an operand: what it makes together with the version that has the number `folded_onto`. `NULL` if there is none.
+    pub(super) folded: Offset,
+    pub(super) folded_onto: SequenceNumber,
     /// Placing the version left an older one in the chain.
-    retains_older: bool,
-    splice: Option<Splice>,
+    pub(super) retains_older: bool,
+    pub(super) ends_long_chain: bool,
+    pub(super) splice: Option<Splice>,
 }
 
 impl Prepared {
@@ -86,18 +89,23 @@ impl Prepared {
     pub fn retaining_node(&self) -> Option<RetainingNode> {
         self.retains_older.then_some(RetainingNode::new(self.node))
     }
+
+    /// Whether placing the version has left the key with a long chain of operands, which every read folds.
+    pub fn ends_long_chain(&self) -> bool {
+        self.ends_long_chain
+    }
 }
 
 /// What a write stores as a version, and the class of the block that it needs.
 #[derive(Clone, Copy)]
-struct NewVersion<'v> {
+pub(super) struct NewVersion<'v> {
     class: Class,
     kind: Kind,
     value: &'v [u8],
 }
 
 impl<'v> NewVersion<'v> {
-    fn new(kind: Kind, value: &'v [u8]) -> Self {
+    pub(super) fn new(kind: Kind, value: &'v [u8]) -> Self {
         Self { class: Class::of(value.len()), kind, value }
     }
 }
@@ -105,8 +113,8 @@ impl<'v> NewVersion<'v> {
 /// The state of one batch in one Memtable.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchState {
-    memtable: u64,
-    place: Offset,
+    pub(super) memtable: u64,
+    pub(super) place: Offset,
 }
 
 /// The memory of a new entry in a Memtable, at most: its node, its version, its place in an insert queue, and its part of
@@ -224,6 +232,11 @@ impl Memtable {
         drain_due
     }
 
+    /// Whether versions leave their chains (invariants 3 and 5).
+    pub(super) fn removes_versions(&self) -> bool {
+        self.component == MemoryComponent::TwoLevel
+    }
+
     /// The size at which it is full.
     pub fn soft_bytes(&self) -> usize {
         self.soft_bytes
@@ -274,11 +287,22 @@ impl Memtable {
             }
         };
         let has_node = found.is_some();
-        Prepared { memtable: self.id, hash, version, node, has_node, retains_older: false, splice }
+        Prepared {
+            memtable: self.id,
+            hash,
+            version,
+            node,
+            has_node,
+            folded: Offset::NULL,
+            folded_onto: SequenceNumber::ZERO,
+            retains_older: false,
+            ends_long_chain: false,
+            splice,
+        }
     }
 
     /// A block with a version, for a key that has a node. Reuses a spare block if there is one.
-    fn block(&self, writer: &mut MemtableWriter, new: NewVersion<'_>) -> Offset {
+    pub(super) fn block(&self, writer: &mut MemtableWriter, new: NewVersion<'_>) -> Offset {
         let NewVersion { class, kind, value } = new;
         if let Some(spares) = &mut writer.spares {
             if self.retained.has_spares() {
@@ -325,6 +349,22 @@ impl Memtable {
         node
     }
 
+    /// Writes a numbered version above `previous`, for a key that has a node. For `bulk`.
+    pub(crate) fn write_version(
+        &self,
+        kind: Kind,
+        value: &[u8],
+        number: SequenceNumber,
+        previous: Offset,
+    ) -> Version<'_> {
+        let class = Class::of(value.len());
+        let place = self.arena.allocate(block_bytes(class));
+        // SAFETY: just allocated with exactly this length.
+        let version = unsafe { Version::make(&self.arena, place, class, kind, value) };
+        version.set_number(number, previous, Offset::NULL);
+        version
+    }
+
     /// The hash of a node's key. Prefetches the key's line of the index.
     pub(crate) fn hash_of(&self, node: Offset) -> u64 {
         let hash = encoded_key_hash(self.node(node).encoded_key());
@@ -369,139 +409,8 @@ impl Memtable {
         unsafe { Version::at(&self.arena, place) }
     }
 
-    /// Numbers a prepared version and publishes it. The caller holds the key's latch and has sealed the record.
-    /// `number` is greater than every number of the key in this Memtable. `newest_snapshot` is at least the number of
-    /// every snapshot that was published before `number` was taken. Never blocks, allocates or fails.
-    pub fn place(
-        &self,
-        writer: &mut MemtableWriter,
-        prepared: &mut Prepared,
-        number: SequenceNumber,
-        newest_snapshot: SequenceNumber,
-    ) {
-        if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
-            self.remove_or_retain(writer, prepared, older, newest_snapshot);
-        }
-    }
-
-    /// The state of the writer's next batch, pending. Requires `attach` for all entries of the batch.
-    pub fn batch_state(&self, writer: &MemtableWriter) -> BatchState {
-        assert_eq!(writer.memtable, self.id, "the writer is attached to another memtable");
-        // All entries of the previous batch that used it have cleared their batch word (rule M8).
-        WriterSlot::at(&self.arena, writer.slot).state.store(BATCH_PENDING, Ordering::Release);
-        BatchState { memtable: self.id, place: writer.slot }
-    }
-
-    /// The state of a batch that also deletes ranges, pending. No other batch uses its word, so that readers of the range
-    /// tombstones need not check whose it is.
-    pub fn batch_state_of_range_delete(&self) -> BatchState {
-        let place = self.arena.allocate(size_of::<u32>());
-        // SAFETY: just allocated with this length.
-        unsafe { make_state(&self.arena, place) };
-        BatchState { memtable: self.id, place }
-    }
-
-    /// As `place`, but readers skip the version until its batch is committed.
-    pub fn place_pending(
-        &self,
-        writer: &mut MemtableWriter,
-        prepared: &mut Prepared,
-        number: SequenceNumber,
-        batch: BatchState,
-    ) {
-        assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
-        self.link(writer, prepared, number, batch.place);
-    }
-
-    /// Publishes all versions of a batch at once. The caller still holds all latches.
-    pub fn commit<'p>(
-        &self,
-        writer: &mut MemtableWriter,
-        batch: BatchState,
-        entries: impl Iterator<Item = &'p mut Prepared>,
-        newest_snapshot: SequenceNumber,
-    ) {
-        assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
-        // SAFETY: `batch_state` of this Memtable (checked above) returned the place of a writer slot, whose first field
-        // is a state word.
-        let state = unsafe { state(&self.arena, batch.place) };
-        planted!(state.store(BATCH_COMMITTED, Ordering::Release), Bug::BatchClearedFirst => ());
-        for entry in entries {
-            let version = self.version(entry.version);
-            version.clear_batch();
-            let older = version.previous();
-            if !older.is_null() {
-                self.remove_or_retain(writer, entry, self.version(older), newest_snapshot);
-            }
-        }
-        planted!(Bug::BatchClearedFirst => {
-            state.store(BATCH_COMMITTED, Ordering::Release);
-        });
-    }
-
-    /// Links a version, with its number set, in front of its key's chain. Returns the version that was newest before.
-    fn link(
-        &self,
-        writer: &mut MemtableWriter,
-        prepared: &mut Prepared,
-        number: SequenceNumber,
-        batch: Offset,
-    ) -> Option<Version<'_>> {
-        assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
-        let version = self.version(prepared.version);
-        debug_assert!(
-            planted!(version.number() == SequenceNumber::ZERO, Bug::BlockNumberNotCleared => true),
-            "a prepared version is placed once"
-        );
-        if !prepared.has_node {
-            self.key_range.widen(Target::of(self.node(prepared.node)).user_key());
-            version.set_number(number, Offset::NULL, batch);
-            match self.publish_node(writer, prepared) {
-                Ok(()) => {
-                    writer.count(&self.arena, 1);
-                    return None;
-                }
-                // Another thread has added the key meanwhile; the prepared node stays unused.
-                Err(found) => prepared.node = found.place(),
-            }
-        }
-        let node = self.node(prepared.node);
-        let newest = node.newest(&self.arena);
-        debug_assert!(
-            planted!(newest.number() < number, Bug::NumberBeforeLatch => true),
-            "numbers of one key are placed in rising order"
-        );
-        version.set_number(number, newest.place(), batch);
-        node.set_newest(version);
-        writer.count(&self.arena, 1);
-        Some(newest)
-    }
-
-    /// Publishes a new node, unless the key has one already: then fails with that node.
-    fn publish_node(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
-        let node = self.node(prepared.node);
-        let target = Target::of(node);
-        if self.component == MemoryComponent::Skiplist {
-            self.list.link(&self.arena, node, &mut prepared.splice.unwrap_or_else(|| self.list.start()))?;
-            self.index.insert(&self.arena, prepared.hash, node.place());
-            return Ok(());
-        }
-        match self.index.find_or_insert(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target))
-        {
-            Inserted::Found(found) => return Err(self.node(found)),
-            Inserted::New => {
-                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.remaining() > 0) {
-                    queue.push(&self.arena, node.place());
-                    return Ok(());
-                }
-            }
-            Inserted::Full => {}
-        }
-        self.link_one(node)
-    }
-
     /// Searches a node's position and links it, unless the list already has its key.
-    fn link_one<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
+    pub(super) fn link_one<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
         let (target, mut splice) = (Target::of(node), self.list.start());
         match self.list.find(&self.arena, &target, &mut splice) {
             Some(found) => Err(found),
@@ -549,67 +458,6 @@ impl Memtable {
     /// The linked nodes whose towers have at least this height.
     pub(crate) fn tall_linked_nodes(&self, height: usize) -> Vec<Offset> {
         self.list.tall_nodes(&self.arena, height)
-    }
-
-    /// Removes the version below a placed one from the chain, if no snapshot needs it (invariant 3).
-    fn remove_or_retain(
-        &self,
-        writer: &mut MemtableWriter,
-        prepared: &mut Prepared,
-        older: Version<'_>,
-        newest_snapshot: SequenceNumber,
-    ) {
-        let look = older.look();
-        if self.component == MemoryComponent::Skiplist {
-            return;
-        }
-        let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_snapshot) else {
-            prepared.retains_older = true;
-            return;
-        };
-        self.version(prepared.version).set_previous(look.previous());
-        spares.add(older);
-        // A version further down the chain is retained for a snapshot; the writer of the version above it has noted its
-        // node.
-        writer.count(&self.arena, -1);
-    }
-
-    /// Frees a prepared version that will not be placed.
-    pub fn withdraw(&self, writer: &mut MemtableWriter, prepared: &Prepared) {
-        assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
-        if let Some(spares) = writer.spares.as_mut().filter(|_| prepared.has_node) {
-            spares.add(self.version(prepared.version));
-        }
-    }
-
-    /// Places entries that were not prepared in this Memtable, because a switch happened between preparation and number.
-    /// All memory that it needs comes from the arena's slack. Requires what `place` requires; a batch becomes visible
-    /// at once, with its range tombstones.
-    pub fn place_without_writer<'e>(
-        &self,
-        entries: impl ExactSizeIterator<Item = ((KeyspaceId, &'e [u8], u64), Kind, &'e [u8])>,
-        tombstones: RangeTombstones,
-        number: SequenceNumber,
-    ) {
-        if entries.len() == 0 {
-            return self.add_range_tombstones(tombstones);
-        }
-        let mut writer = MemtableWriter::temporary(self.id);
-        let has_tombstones = !tombstones.is_empty();
-        let batch = (entries.len() > 1 || has_tombstones).then(|| self.batch_state_of_range_delete());
-        if let Some(batch) = batch.filter(|_| has_tombstones) {
-            self.add_pending_range_tombstones(tombstones, batch);
-        }
-        self.versions_without_writer.fetch_add(entries.len() as u64, Ordering::Relaxed);
-        for (key, kind, value) in entries {
-            let mut prepared = self.prepare(&mut writer, key, kind, value);
-            // The replaced version stays in the chain.
-            self.link(&mut writer, &mut prepared, number, batch.map_or(Offset::NULL, |batch| batch.place));
-        }
-        if let Some(batch) = batch {
-            // SAFETY: `make_state` initialised it above.
-            unsafe { state(&self.arena, batch.place) }.store(BATCH_COMMITTED, Ordering::Release);
-        }
     }
 
     /// Bytes of entries, including prepared ones, and of range tombstones.

@@ -3,9 +3,11 @@
 
 pub(crate) mod bulk;
 pub(crate) mod draining;
+pub(crate) mod folding;
 pub(crate) mod key_range;
 pub(crate) mod memtable;
 pub(crate) mod order;
+pub(crate) mod placing;
 pub(crate) mod pool;
 pub(crate) mod range_tombstones;
 pub(crate) mod retained_versions;

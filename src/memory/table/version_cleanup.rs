@@ -7,16 +7,18 @@
 //! Any thread, one at a time for a Memtable (the lock `cleanup_ended`). Each node is cleaned under the latch of its
 //! key.
 //!
-//! Invariant (`docs/concurrency.md`, S6): a version below one with a number above `through` is not removed.
+//! Invariants: a version below one with a number above `through` is not removed (`docs/concurrency.md`, S6), and neither
+//! is one below an operand (O2).
 
 use super::memtable::Memtable;
 use super::retained_versions::RetainingNode;
 use super::writer::Spares;
 use crate::memory::entry::class::Class;
 use crate::memory::entry::version::block_bytes;
-use crate::util::SequenceNumber;
 use crate::util::arena::Offset;
+use crate::util::planted::planted;
 use crate::util::sync::Ordering;
+use crate::util::{Kind, SequenceNumber};
 
 impl Memtable {
     /// Notes a key with more than one version. Takes a lock, so it is called after the write is done.
@@ -57,14 +59,17 @@ impl Memtable {
         removed
     }
 
-    /// Cleans the chain of one key, whose latch is held. True if older versions remain.
+    /// Cleans the chain of one key, whose latch is held. True if versions remain that snapshots need.
     fn clean_chain(&self, node: Offset, pins: &[SequenceNumber], through: SequenceNumber, removed: &mut u64) -> bool {
         let mut above = self.node(node).newest(self.arena());
+        let mut retains = false;
         while let Some(version) = self.older(above) {
             // Needed by pins from the version's own number up to, but without, the number of the version above.
             let first = pins.partition_point(|pin| *pin < version.number());
             let needed = above.number() > through || pins.get(first).is_some_and(|pin| *pin < above.number());
-            if needed {
+            retains |= needed;
+            // An operand needs what is below it.
+            if needed || planted!(above.kind() == Kind::Merge, Bug::OperandAlone => false) {
                 above = version;
             } else {
                 above.set_previous(version.previous());
@@ -74,7 +79,7 @@ impl Memtable {
                 self.retained.has_spares.store(true, Ordering::Relaxed);
             }
         }
-        above.place() != self.node(node).newest_place()
+        retains
     }
 
     /// Moves the shared spare blocks of a class to a writer that has none of this class.

@@ -6,6 +6,7 @@ mod item_cache;
 mod iterators;
 mod levels;
 pub mod live_stats;
+mod merges;
 mod model;
 mod multi_get;
 mod range_deletes;

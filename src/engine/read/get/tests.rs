@@ -1,9 +1,7 @@
-//! Reads of merge operands and range tombstones from memory, from the tree, and from both. The public interface does
-//! not write them yet, so these tests place them in memory.
+//! Reads of merge operands and range tombstones from memory, from the tree, and from both.
 
-use crate::db::Db;
-use crate::db::DeterministicDb;
 use crate::db::snapshot::Snapshot;
+use crate::db::{Db, DeterministicDb, ReadOnlyDb};
 use crate::engine::open::host::Host;
 use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
@@ -12,9 +10,10 @@ use crate::engine::types::options::Options;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
+use crate::merge::operator::Append;
 use crate::merge::{MergeOperator, RangeTombstone, RangeTombstones};
 use crate::util::sync::Arc;
-use crate::util::{Error, key};
+use crate::util::{Error, Result, key};
 
 /// Joins words with commas; no word has a comma.
 struct Words;
@@ -37,14 +36,18 @@ impl MergeOperator for Words {
 /// A store without threads.
 fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
-    let options = Options::default();
+    open(storage, operator).unwrap()
+}
+
+fn open(storage: Arc<dyn Storage>, merge_operator: Option<Arc<dyn MergeOperator>>) -> Result<Db> {
+    let options = Options { merge_operator, ..Options::default() };
     let (clock, budget) = (storage.deterministic_clock(), Budget::small(&options).unwrap());
     let config = StoreConfig::new(budget, &options);
-    let host = Host { merge_operator: operator, ..Host::new(options, config, Driver::Deterministic, clock) };
-    let (engine, log_contents) = opening::open(storage, &host).unwrap();
+    let host = Host::new(options, config, Driver::Deterministic, clock);
+    let (engine, log_contents) = opening::open(storage, &host)?;
     let db = Db { engine, _temporary: None };
-    db.engine.background.refill(&log_contents).unwrap();
-    db
+    db.engine.background.refill(&log_contents)?;
+    Ok(db)
 }
 
 /// Deletes [start, end) with the sequence number of a write made for this purpose.
@@ -159,15 +162,15 @@ fn write_words(db: &Db) -> Vec<Snapshot> {
     let mut take = || snapshots.push(db.snapshot().unwrap());
     db.put("a", "one").unwrap();
     take();
-    db.engine.write.write_operand(b"a", b"two").unwrap();
+    db.merge("a", "two").unwrap();
     take();
-    db.engine.write.write_operand(b"b", b"three").unwrap();
+    db.merge("b", "three").unwrap();
     take();
     db.flush().unwrap();
     delete_range(db, "b", "c");
-    db.engine.write.write_operand(b"a", b"four").unwrap();
+    db.merge("a", "four").unwrap();
     take();
-    db.engine.write.write_operand(b"b", b"five").unwrap();
+    db.merge("b", "five").unwrap();
     take();
     snapshots
 }
@@ -185,7 +188,7 @@ fn operands_are_folded_across_memory_and_tree() {
     let large = vec![b'x'; 300 << 10];
     db.put("a", &large).unwrap();
     let _pin = db.snapshot().unwrap();
-    db.engine.write.write_operand(b"a", b"six").unwrap();
+    db.merge("a", "six").unwrap();
     db.flush().unwrap();
     let folded = [&large[..], b",six"].concat();
     assert!(folded.len() > ValueReference::BYTES && db.get("a").unwrap().unwrap() == folded);
@@ -193,21 +196,30 @@ fn operands_are_folded_across_memory_and_tree() {
     assert!(first.0 == b"a" && first.1 == folded);
 }
 
-/// Without the operator a read of operands is an error that says what is missing, and reads of other keys succeed. An
-/// error of the operator is returned.
+/// Without the operator a writer is refused, and a reader gets an error that says what is missing; reads of other keys
+/// succeed. An error of the operator is returned.
 #[test]
 fn operands_that_cannot_be_folded_are_an_error_with_the_reason() {
-    let db = store(None);
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
+    let db = open(Arc::clone(&storage), Some(Arc::new(Words))).unwrap();
     let _snapshots = write_words(&db);
     db.put("c", "whole").unwrap();
     db.flush().unwrap();
-    let error = db.get("a").unwrap_err();
+    db.close().unwrap();
+    let text = open(Arc::clone(&storage), None).unwrap_err().to_string();
+    assert!(text.contains("merge operator \"words\""), "{text}");
+    let text = open(Arc::clone(&storage), Some(Arc::new(Append))).unwrap_err().to_string();
+    assert!(text.contains("\"words\", not \"alluvium.append\""), "{text}");
+    let reader = ReadOnlyDb::open_with(Arc::clone(&storage), Options::default()).unwrap();
+    let error = reader.get("a").unwrap_err();
     assert!(matches!(&error, Error::MergeOperands { key, .. } if key == b"a"), "{error}");
     assert!(error.to_string().contains("without a merge operator"), "{error}");
-    assert!(db.iter().unwrap().next().unwrap().is_err() && db.multi_get(&["b"]).is_err());
-    assert_eq!(db.get("c").unwrap().unwrap(), b"whole");
-    let db = store(Some(Arc::new(Words)));
-    db.engine.write.write_operand(b"a", b"no, never").unwrap();
+    assert!(reader.iter().unwrap().next().unwrap().is_err() && reader.multi_get(&["a"]).is_err());
+    assert_eq!(reader.get("c").unwrap().unwrap(), b"whole");
+    drop(reader);
+    let db = open(storage, Some(Arc::new(Words))).unwrap();
+    assert_eq!(db.get("a").unwrap().unwrap(), b"one,two,four");
+    db.merge("a", "no, never").unwrap();
     let text = db.get("a").unwrap_err().to_string();
     assert!(text.contains("\"words\" refused") && text.contains("a word with a comma"), "{text}");
 }

@@ -128,6 +128,7 @@ pub(crate) fn empty(database: DatabaseId) -> ManifestState {
             id: KeyspaceId::DEFAULT,
             name: "default".into(),
             comparator: COMPARATOR.into(),
+            ..KeyspaceRecord::default()
         }],
         next_node: NodeId(2),
         next_bundle: BundleId(1),

@@ -1,0 +1,54 @@
+//! The merge operator of a store that is being opened. The manifest has its name.
+
+use crate::format::manifest_edit::KeyspaceRecord;
+use crate::io::Storage;
+use crate::log::Access;
+use crate::manifest::ManifestState;
+use crate::merge::MergeOperator;
+use crate::merge::operator::built_in;
+use crate::util::sync::Arc;
+use crate::util::{Error, KeyspaceId, Result};
+
+/// The operator of the default keyspace: the one that the options ask for, or else the one with the stored name, if it
+/// comes with the store.
+///
+/// # Errors
+/// `Mismatch` if the store has another operator than the options ask for; for writers, also if it has one that is not
+/// known. (Readers get the error for each key that has operands.)
+pub(super) fn choose(
+    storage: &dyn Storage,
+    state: &ManifestState,
+    asked: Option<&Arc<dyn MergeOperator>>,
+    access: Access,
+) -> Result<Option<Arc<dyn MergeOperator>>> {
+    let stored = default_keyspace(state).map_or("", |record| &record.merge_operator);
+    let mismatch = |asked: &str| Error::Mismatch {
+        path: storage.path().to_path_buf(),
+        what: "merge operator",
+        stored: stored.to_owned(),
+        asked: asked.to_owned(),
+    };
+    match asked {
+        Some(asked) if asked.name().is_empty() => {
+            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
+        }
+        Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(Arc::clone(asked))),
+        Some(asked) => Err(mismatch(asked.name())),
+        None if stored.is_empty() => Ok(None),
+        None => match built_in(stored) {
+            None if access == Access::Write => Err(mismatch("none")),
+            found => Ok(found),
+        },
+    }
+}
+
+/// The record of the default keyspace with this operator, if the manifest does not have it yet.
+pub(super) fn record(state: &ManifestState, operator: Option<&Arc<dyn MergeOperator>>) -> Option<KeyspaceRecord> {
+    let (operator, record) = (operator?, default_keyspace(state)?);
+    let merge_operator = operator.name().to_owned();
+    (record.merge_operator != merge_operator).then(|| KeyspaceRecord { merge_operator, ..record.clone() })
+}
+
+fn default_keyspace(state: &ManifestState) -> Option<&KeyspaceRecord> {
+    state.keyspaces.iter().find(|record| record.id == KeyspaceId::DEFAULT)
+}

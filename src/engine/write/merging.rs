@@ -1,0 +1,105 @@
+//! Merges: operands that are checked before they are written, those that cannot be joined, and chains that have become
+//! long. Any thread.
+//!
+//! An operand is written without a read, like a put. In memory it is folded with what is there
+//! (`memory/table/folding.rs`).
+
+use super::commit::Write;
+use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
+use super::write_path::{WritePath, check_sizes};
+use crate::engine::types::batch::{
+    Effects, KeyChange, KeyWrite, OPERAND_BYTES_END, Operation, UnjoinedOperands, WriteBatch,
+};
+use crate::engine::types::options::Durability;
+use crate::merge::MergeOperator;
+use crate::util::{Error, Result, SequenceNumber};
+
+impl WritePath {
+    /// Applies a batch with merges.
+    pub(super) fn write_merges(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        let operator = self.merge_operator()?;
+        for operation in batch.iter() {
+            if let Operation::Merge { key, operand } = operation {
+                check_operand(operator, key, operand)?;
+            }
+        }
+        let (effects, unjoined) = batch.resolve(Some(operator))?;
+        if unjoined.is_empty() {
+            return self.write_all(&effects, None, durability).map(drop);
+        }
+        // Ends as `update` does: a round is repeated only if another write of one of the keys came first, or a whole
+        // generation has moved to the tree.
+        while !self.write_with_values(effects.clone(), &unjoined, durability)? {
+            self.note_retry();
+        }
+        Ok(())
+    }
+
+    /// Reads the values of the keys whose operands cannot be joined, and writes what they make together with the other
+    /// effects, if no other write has changed those keys. Returns whether it did.
+    fn write_with_values(
+        &self,
+        mut effects: Effects,
+        unjoined: &[UnjoinedOperands],
+        durability: Durability,
+    ) -> Result<bool> {
+        let mut reads = Vec::with_capacity(unjoined.len());
+        let mut tree_checked_through = SequenceNumber::MAX;
+        for UnjoinedOperands { key, operands } in unjoined {
+            let mut value = Vec::new();
+            let newest = self.read.get_newest(key, &mut value)?;
+            self.read.fold(key, newest.is_live, operands, &mut value)?;
+            effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
+            reads.push(ReadKey::new(key, newest.number));
+            tree_checked_through = tree_checked_through.min(newest.tree_checked_through);
+        }
+        effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
+        Ok(match self.write_all(&effects, Some(&precondition), durability)? {
+            WriteOutcome::Written(_) => true,
+            WriteOutcome::Conflict(
+                Conflict::NewerVersion(_) | Conflict::GenerationIncorporated | Conflict::RangeWritten,
+            ) => false,
+        })
+    }
+
+    /// Puts the values of keys with long chains of operands in memory, which every read folds, in their place: where
+    /// snapshots, or writers at the same time, prevent that operands are folded one by one, or where the operator cannot
+    /// join them. `long_chains` has their places in the write.
+    pub(super) fn shorten_chains(&self, long_chains: &[usize], write: &Write<'_>) {
+        let durability = match write.durability {
+            Durability::Unlogged => Durability::Unlogged,
+            Durability::Buffered | Durability::Sync => Durability::Buffered,
+        };
+        for key in long_chains.iter().filter_map(|at| write.entries.get(*at)).map(|entry| entry.key) {
+            // The write is done. What fails here leaves the chain as it is, and the next read says what is wrong.
+            let _ = self.shorten_chain(key, durability);
+        }
+    }
+
+    /// Writes the value of a key again, unless another write comes first.
+    fn shorten_chain(&self, key: &[u8], durability: Durability) -> Result<()> {
+        let mut value = Vec::new();
+        let newest = self.read.get_newest(key, &mut value)?;
+        check_sizes(key, Some(&value))?;
+        if newest.is_live {
+            self.write_if_unchanged(key, Some(&value), &newest, durability)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks an operand and its size.
+pub(crate) fn check_operand(operator: &dyn MergeOperator, key: &[u8], operand: &[u8]) -> Result<()> {
+    check_sizes(key, Some(operand))?;
+    if operand.len() >= OPERAND_BYTES_END {
+        return Err(Error::InvalidArgument(format!(
+            "the operand has {} bytes, at most {} fit; read the value and put the result",
+            operand.len(),
+            OPERAND_BYTES_END - 1
+        )));
+    }
+    operator.check(key, operand).map_err(|said| {
+        Error::InvalidArgument(format!("the merge operator {:?} refuses the operand: {said}", operator.name()))
+    })
+}
