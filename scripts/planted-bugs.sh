@@ -57,6 +57,10 @@ ranges-unchecked             | model | engine::model_tests::transactions::two_tr
 range-delete-without-grace   | model | engine::model_tests::stores::a_range_delete_beside_puts            | a [0-9]*, b [0-9]*\|(2, 1)\|(0, 1)
 range-delete-unseen          | model | engine::model_tests::stores::a_range_delete_beside_puts            | a [0-9]*, b [0-9]*\|(2, 1)\|(0, 1)
 range-deletes-uncounted      | model | engine::model_tests::stores::a_range_delete_beside_an_update       | updated to
+fold-unchecked               | lib   | memory::tests::folding::an_operand_whose_fold_is_outdated_is_placed_by_itself | left
+fold-unchecked               | model | engine::model_tests::merges::two_merges_of_an_operand               | an operand was lost\|an operand is gone\|never was
+operand-alone                | lib   | memory::tests::folding::snapshots_see_the_operands_up_to_them | left
+operand-alone                | model | engine::model_tests::merges::two_merges_that_cannot_be_joined | an operand was lost\|an operand is gone\|never was
 ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
 number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
 block-number-not-cleared     | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn\|went back from

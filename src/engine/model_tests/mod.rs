@@ -2,9 +2,10 @@
 //! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
 //! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be
-//! brought into. `updates` and `transactions` test read-modify-writes and transactions on whole stores.
+//! brought into. `merges`, `updates` and `transactions` test merges, read-modify-writes and transactions on whole stores.
 
 mod memtables;
+mod merges;
 mod stores;
 mod transactions;
 mod updates;

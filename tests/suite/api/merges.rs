@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Appends operands, and cannot join two of them, nor append one that begins with "bad".
+/// Appends operands, cannot join two of them, and refuses one that begins with "bad".
 struct Words;
 
 impl MergeOperator for Words {

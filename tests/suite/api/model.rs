@@ -2,11 +2,12 @@
 //! and reopening. The budgets are so small that the trunk grows to three levels. A failure prints its seed;
 //! `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS` choose other seeds.
 
-use crate::support::{Random, setting, tiny, tiny_levels, tiny_skip, tiny_skip_in_files};
+use crate::support::{Random, Words, setting, tiny, tiny_levels, tiny_skip, tiny_skip_in_files};
 use alluvium::internals::open_tuned;
+use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
-use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, Options, Snapshot, WriteBatch};
+use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, MergeOperator, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ struct World {
     keys: u64,
     /// Not in every store: runs with range tombstones get no maplets.
     deletes_ranges: bool,
+    merges: bool,
     random: Random,
     seen: Seen,
 }
@@ -48,11 +50,17 @@ impl World {
     fn with(storage: Arc<dyn Storage>, seed: u64, keys: u64, disk_component: Option<DiskComponent>) -> Self {
         let mut random = Random(seed);
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
-        let options = Options { compression, maplets: random.one_in(2), disk_component, ..tiny() };
+        let merge_operator: Option<Arc<dyn MergeOperator>> = match seed / 2 % 3 {
+            0 => None,
+            1 => Some(Arc::new(Append)),
+            _ => Some(Arc::new(Words)),
+        };
+        let merges = merge_operator.is_some();
+        let options = Options { compression, maplets: random.one_in(2), disk_component, merge_operator, ..tiny() };
         let db = Some(open(&storage, &options));
         let (model, snapshots, seen) = (Model::new(), Vec::new(), Seen::default());
         let deletes_ranges = seed.is_multiple_of(2);
-        Self { storage, options, db, model, snapshots, keys, deletes_ranges, random, seen }
+        Self { storage, options, db, model, snapshots, keys, deletes_ranges, merges, random, seen }
     }
 
     fn db(&self) -> &Db {
@@ -82,8 +90,18 @@ impl World {
         stamp.iter().copied().cycle().take(length).collect()
     }
 
+    fn operand(&mut self) -> Vec<u8> {
+        let length = [3, 40, 3000][self.random.below(20) as usize / 9];
+        self.random.bytes(length)
+    }
+
     fn step(&mut self) {
         match self.random.below(1000) {
+            0..200 if self.merges => {
+                let (key, operand) = (self.key(), self.operand());
+                self.db().merge(&key, &operand).unwrap();
+                self.model.entry(key).or_default().extend(operand);
+            }
             0..500 => {
                 let (key, value) = (self.key(), self.value());
                 self.db().put(&key, &value).unwrap();
@@ -152,6 +170,10 @@ impl World {
                 let range = self.range();
                 batch.delete_range(range.clone());
                 remove(&mut self.model, &range);
+            } else if self.merges && self.random.one_in(3) {
+                let operand = self.operand();
+                batch.merge(key.clone(), operand.clone());
+                self.model.entry(key).or_default().extend(operand);
             } else if self.random.one_in(3) {
                 batch.delete(key.clone());
                 self.model.remove(&key);

@@ -5,9 +5,45 @@ pub mod child;
 pub mod disks;
 pub mod shared;
 
+use alluvium::merge_operators::Append;
 use alluvium::storage::Storage;
-use alluvium::{Db, Depth, DiskComponent, LevelsOptions, Options};
+use alluvium::{Db, Depth, DiskComponent, LevelsOptions, MergeOperator, Options};
 use std::sync::Arc;
+
+/// Appends operands as `Append` does, but cannot join two of them.
+pub struct Words;
+
+impl MergeOperator for Words {
+    fn name(&self) -> &str {
+        "test.words"
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
+        Append.full_merge(key, base, operands, out)
+    }
+}
+
+/// Replaces the value by the newest operand, so that a merge does what a put does.
+pub struct Last {
+    /// Whether it can join two operands.
+    pub joins: bool,
+}
+
+impl MergeOperator for Last {
+    fn name(&self) -> &str {
+        "test.last"
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
+        out.extend_from_slice(operands.last().ok_or("there is no operand")?);
+        Ok(())
+    }
+
+    fn partial_merge(&self, _: &[u8], _: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(newer);
+        self.joins
+    }
+}
 
 /// SplitMix64: small, with equal numbers for equal seeds on every machine.
 pub struct Random(pub u64);

@@ -63,15 +63,18 @@ pub struct Shape {
     weights: [u64; 17],
     /// Whether threads are stopped in the middle of operations.
     pub stalls: bool,
+    /// Whether half of the puts are merges, with an operator that replaces the value.
+    pub merges: bool,
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (threads, steps, stalls) = (self.threads, self.steps, if self.stalls { ", stalls" } else { "" });
+        let merges = if self.merges { ", merges" } else { "" };
         let hot = self.hot.map_or(String::new(), |key| format!(", k{key} is hot"));
         writeln!(
             f,
-            "{threads} threads{stalls}, {steps} steps of kinds {:?}, values {:?}{hot}",
+            "{threads} threads{stalls}{merges}, {steps} steps of kinds {:?}, values {:?}{hot}",
             self.weights, self.lengths
         )?;
         let names = self.keys.names.iter().enumerate();
@@ -200,6 +203,7 @@ impl Shape {
             lengths: [Lengths::Equal, Lengths::Short, Lengths::Any][random.below(3) as usize],
             weights,
             stalls: !random.one_in(4),
+            merges: random.one_in(2),
             keys,
         }
     }

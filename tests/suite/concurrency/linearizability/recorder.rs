@@ -8,7 +8,7 @@ mod changes;
 mod transactions;
 
 use super::history::{Effect, Key, Operation, Seen, Value};
-use super::plan::{Keys, Step};
+use super::plan::{Keys, Shape, Step};
 use super::values::{self, encode};
 use crate::support::Random;
 use alluvium::{Db, Iter, Snapshot, WriteBatch};
@@ -20,6 +20,7 @@ pub struct Recorder<'a> {
     keys: &'a Keys,
     ticks: &'a AtomicU64,
     random: Random,
+    merges: bool,
     sparse: bool,
     operations: Vec<Operation>,
     /// The first operation that has not returned yet.
@@ -47,11 +48,25 @@ struct Scan {
 type Broken = Result<(), String>;
 
 impl<'a> Recorder<'a> {
-    pub fn new(db: &'a Db, keys: &'a Keys, ticks: &'a AtomicU64, seed: u64) -> Self {
+    pub fn new(db: &'a Db, shape: &'a Shape, ticks: &'a AtomicU64, seed: u64) -> Self {
+        let (keys, merges) = (&shape.keys, shape.merges);
         let mut random = Random(seed);
         let sparse = random.one_in(4);
         let (operations, snapshots, known) = (Vec::with_capacity(32), Vec::new(), vec![None; keys.names.len()]);
-        Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, known, snapshots, iterator: None }
+        Self {
+            db,
+            keys,
+            ticks,
+            random,
+            merges,
+            sparse,
+            operations,
+            unreturned: 0,
+            now: 0,
+            known,
+            snapshots,
+            iterator: None,
+        }
     }
 
     /// Ends all open operations and returns what was done and seen.
@@ -93,9 +108,11 @@ impl<'a> Recorder<'a> {
         match step {
             Step::Put(key, value, length) => {
                 let bytes = encode(*value, *length);
-                let done = self.db.put(self.name(*key), &bytes);
+                let merges = self.merges();
+                let name = self.name(*key);
+                let done = if merges { self.db.merge(name, &bytes) } else { self.db.put(name, &bytes) };
                 self.known[*key] = Some(bytes);
-                self.wrote("put", vec![(*key, *value)], done)
+                self.wrote(if merges { "merge" } else { "put" }, vec![(*key, *value)], done)
             }
             Step::Delete(key) => {
                 let done = self.db.delete(self.name(*key));
@@ -126,6 +143,7 @@ impl<'a> Recorder<'a> {
                 for (key, value, length) in operations {
                     match *value {
                         Value::ABSENT => batch.delete(self.name(*key)),
+                        value if self.merges() => batch.merge(self.name(*key), values::encode(value, *length)),
                         value => batch.put(self.name(*key), values::encode(value, *length)),
                     };
                 }
@@ -193,6 +211,11 @@ impl<'a> Recorder<'a> {
             Step::Flush => self.db.flush().map_err(|error| format!("a flush failed: {error}")),
             Step::Meet => Ok(()),
         }
+    }
+
+    /// Whether a put is to be a merge.
+    fn merges(&mut self) -> bool {
+        self.merges && self.random.one_in(2)
     }
 
     fn name(&self, key: Key) -> &'a [u8] {

@@ -10,10 +10,10 @@ use super::report::report;
 use super::shrink::shrink;
 use super::stalls::{self, Stalls};
 use super::values::{self, decode};
-use crate::support::{Random, tiny};
+use crate::support::{Last, Random, tiny};
 use alluvium::internals::open_small;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, MemoryComponent, Options, Snapshot};
+use alluvium::{Db, MemoryComponent, MergeOperator, Options, Snapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -66,6 +66,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let options = Options {
         background_threads: Some(1 + random.below(2) as usize),
         memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
+        merge_operator: shape.merges.then(|| Arc::new(Last { joins: random.one_in(2) }) as Arc<dyn MergeOperator>),
         ..tiny()
     };
     // Sometimes a real disk; sometimes larger budgets, so that several runs overwrite the data of one generation.
@@ -138,7 +139,7 @@ fn work(db: &Db, shape: &Shape, board: &Board, thread: usize) {
         if let Some(stalls) = &stalls {
             stalls.begin(10_000 + random.below(200_000));
         }
-        let mut recorder = Recorder::new(db, &shape.keys, &board.ticks, random.next());
+        let mut recorder = Recorder::new(db, shape, &board.ticks, random.next());
         let outcome = caught(|| go_through(&mut recorder, steps, board, shape.threads));
         if let Some(stalls) = &stalls {
             stalls.stop();
@@ -227,7 +228,7 @@ impl Main<'_> {
 
     /// Reads everything in every way, while no thread writes.
     fn read_all(&self) -> Result<Vec<Operation>, String> {
-        let mut recorder = Recorder::new(self.db, &self.shape.keys, &self.board.ticks, 0);
+        let mut recorder = Recorder::new(self.db, self.shape, &self.board.ticks, 0);
         (0..self.shape.keys.names.len()).try_for_each(|key| recorder.step(&Step::Get(key)))?;
         for back in [false, true] {
             recorder.step(&Step::Scan { held: true, prefix: 0, back })?;

@@ -27,6 +27,12 @@ impl Model {
         match operation {
             Operation::Put(key, value) => self.change(*key, Some(*value)),
             Operation::Delete(key) => self.change(*key, None),
+            Operation::Merge(key, operand) => self.merge(*key, *operand),
+            Operation::MergeBatch(before, changes, after) => {
+                before.iter().for_each(|(key, operand)| self.merge(*key, *operand));
+                changes.iter().for_each(|(key, value)| self.change(*key, *value));
+                after.iter().for_each(|(key, operand)| self.merge(*key, *operand));
+            }
             Operation::Batch(changes) => changes.iter().for_each(|(key, value)| self.change(*key, *value)),
             Operation::DeleteRange(bounds) => self.delete_range(*bounds),
             Operation::Replace(before, bounds, after) => {
@@ -109,6 +115,10 @@ impl Model {
         change(Rc::make_mut(&mut self.map), number, value);
     }
 
+    fn merge(&mut self, number: Key, operand: Value) {
+        merge(Rc::make_mut(&mut self.map), number, operand);
+    }
+
     fn delete_range(&mut self, bounds: Bounds) {
         Rc::make_mut(&mut self.map).retain(|key, _| !is_inside(key, bounds));
     }
@@ -120,6 +130,11 @@ impl Model {
             match action {
                 Action::Put(number, value) => {
                     change(&mut own, *number, Some(*value));
+                    writes.push(Written::Key(key(*number)));
+                }
+                Action::Merge(..) if matches!(ending, Ending::Disturbed(..)) => {}
+                Action::Merge(number, operand) => {
+                    merge(&mut own, *number, *operand);
                     writes.push(Written::Key(key(*number)));
                 }
                 Action::Delete(number) => {
@@ -206,6 +221,10 @@ fn has_written(writes: &[Written], key: &Vec<u8>) -> bool {
         Written::Key(written) => written == key,
         Written::Range(bounds) => is_inside(key, *bounds),
     })
+}
+
+fn merge(map: &mut Map, number: Key, operand: Value) {
+    map.entry(key(number)).or_default().extend(operand.bytes());
 }
 
 fn change(map: &mut Map, number: Key, value: Option<Value>) {

@@ -24,6 +24,7 @@ impl Value {
 #[derive(Clone, Debug)]
 pub enum Action {
     Put(Key, Value),
+    Merge(Key, Value),
     Delete(Key),
     /// Of a range that is not empty.
     DeleteRange(Bounds),
@@ -89,7 +90,11 @@ pub enum Bounds {
 pub enum Operation {
     Put(Key, Value),
     Delete(Key),
+    /// Appends to the value of a key.
+    Merge(Key, Value),
     Batch(Vec<(Key, Option<Value>)>),
+    /// Merges and changes in one batch.
+    MergeBatch(Vec<(Key, Value)>, Vec<(Key, Option<Value>)>, Vec<(Key, Value)>),
     DeleteRange(Bounds),
     /// A batch of changes, then a range delete, then more changes.
     Replace(Vec<(Key, Option<Value>)>, Bounds, Vec<(Key, Option<Value>)>),
@@ -210,7 +215,9 @@ impl Drawing {
     fn operation(&mut self) -> Operation {
         let which = self.random.next() as usize >> 8;
         match self.random.below(1000) {
-            0..290 => Operation::Put(self.key(), self.value()),
+            0..220 => Operation::Put(self.key(), self.value()),
+            220..270 => Operation::Merge(self.key(), self.operand()),
+            270..290 => Operation::MergeBatch(self.operands(), self.changes(), self.operands()),
             290..310 => Operation::Update(self.key(), self.value()),
             310..320 => {
                 let expected = [Expected::Absent, Expected::Current, Expected::Some(self.value())];
@@ -255,7 +262,8 @@ impl Drawing {
 
     fn action(&mut self) -> Action {
         match self.random.below(20) {
-            0..6 => Action::Put(self.key(), self.value()),
+            0..4 => Action::Put(self.key(), self.value()),
+            4 | 5 => Action::Merge(self.key(), self.operand()),
             6 => Action::Delete(self.key()),
             7 if self.random.one_in(2) => Action::Delete(self.key()),
             7 => Action::DeleteRange(self.deleted()),
@@ -283,6 +291,16 @@ impl Drawing {
             n => n as usize,
         };
         Value { stamp: self.random.next(), length }
+    }
+
+    fn operand(&mut self) -> Value {
+        let length = if self.random.one_in(50) { 3000 } else { self.random.below(60) as usize };
+        Value { stamp: self.random.next(), length }
+    }
+
+    fn operands(&mut self) -> Vec<(Key, Value)> {
+        let count = self.random.below(12);
+        (0..count).map(|_| (self.key(), self.operand())).collect()
     }
 
     fn changes(&mut self) -> Vec<(Key, Option<Value>)> {

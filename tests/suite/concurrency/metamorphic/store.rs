@@ -5,13 +5,14 @@ mod transactions;
 use super::model::{chosen, ordered, prefix};
 use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, Value, altered, key};
 use super::settings::Settings;
-use crate::support::{Random, expect_sound, expect_sound_closed, tiny_levels, tiny_skip, tiny_skip_in_files};
+use crate::support::{Random, Words, expect_sound, expect_sound_closed, tiny_levels, tiny_skip, tiny_skip_in_files};
 use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
+use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{
-    BackgroundPause, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats,
-    Swap, WriteBatch, WriteOptions,
+    BackgroundPause, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, MergeOperator, ReadOnlyDb,
+    Snapshot, Stats, Swap, WriteBatch, WriteOptions,
 };
 use std::ops::Bound;
 use std::ops::Deref;
@@ -64,6 +65,7 @@ pub struct Store {
     settings: Settings,
     /// Fixed at the creation.
     component: Option<DiskComponent>,
+    operator: Arc<dyn MergeOperator>,
     // Dropped before the store, as callers do.
     iterators: Vec<Iter>,
     snapshots: Vec<Snapshot>,
@@ -90,7 +92,9 @@ impl Store {
             disk.set_maps_safely(mapped);
             Disk::Simulated(disk, mapped)
         };
-        let settings = disk.settings(&mut random);
+        // Fixed at the creation, too.
+        let operator: Arc<dyn MergeOperator> = if seed % 2 == 0 { Arc::new(Append) } else { Arc::new(Words) };
+        let settings = disk.settings(&mut random, &operator);
         let levels = [tiny_levels(1), tiny_levels(2), tiny_levels(4), tiny_skip(), tiny_skip_in_files()];
         let levels = levels[random.below(5) as usize].clone();
         let component = random.one_in(2).then_some(levels);
@@ -99,6 +103,7 @@ impl Store {
             is_deterministic,
             disk,
             settings,
+            operator,
             component,
             iterators: Vec::new(),
             snapshots: Vec::new(),
@@ -182,6 +187,14 @@ impl Store {
         match &drawn.operation {
             Operation::Put(number, value) => self.db().put(key(*number), value.bytes()).unwrap(),
             Operation::Delete(number) => self.db().delete(key(*number)).unwrap(),
+            Operation::Merge(number, operand) => self.db().merge(key(*number), operand.bytes()).unwrap(),
+            Operation::MergeBatch(before, changes, after) => {
+                let mut batch = WriteBatch::new();
+                before.iter().for_each(|(number, operand)| _ = batch.merge(key(*number), operand.bytes()));
+                add(&mut batch, changes);
+                after.iter().for_each(|(number, operand)| _ = batch.merge(key(*number), operand.bytes()));
+                self.db().write(batch).unwrap();
+            }
             Operation::Batch(changes) => {
                 let mut batch = WriteBatch::new();
                 add(&mut batch, changes);
@@ -313,7 +326,7 @@ impl Store {
     fn reopen(&mut self, id: u64) {
         let mut random = self.random(id ^ 0xdead);
         self.stop(&mut random);
-        self.settings = self.disk.settings(&mut random);
+        self.settings = self.disk.settings(&mut random, &self.operator);
         self.start();
     }
 
@@ -366,8 +379,10 @@ impl Disk {
         }
     }
 
-    fn settings(&self, random: &mut Random) -> Settings {
-        Settings::draw(random)
+    fn settings(&self, random: &mut Random, operator: &Arc<dyn MergeOperator>) -> Settings {
+        let mut settings = Settings::draw(random);
+        settings.options.merge_operator = Some(Arc::clone(operator));
+        settings
     }
 }
 

@@ -1,8 +1,10 @@
 //! The ways in which a store can die, and the data that must survive each.
 
+use crate::support::Last;
 use alluvium::Options;
 use alluvium::storage::simulated::SimulatedStorage;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A way to die.
@@ -72,6 +74,7 @@ pub fn options() -> Options {
         memory_budget: Some(256 << 10),
         background_threads: Some(1),
         sync_interval: Some(SYNC_INTERVAL),
+        merge_operator: Some(Arc::new(Last { joins: false })),
         ..Options::default()
     }
 }

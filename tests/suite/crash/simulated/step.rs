@@ -29,6 +29,8 @@ pub enum Step {
     /// A put of a value that gets its own file.
     Large(u8),
     Delete(u8),
+    /// Merges an operand into a key, which replaces its value.
+    Merge(u8),
     /// Reads a key and puts it, in one update.
     Update(u8),
     /// Puts a key and the next one and deletes the third, atomically.
@@ -78,7 +80,9 @@ impl Step {
             (name(key), Some(value))
         };
         Some(match self {
-            Self::Put(key) | Self::PutSync(key) | Self::Update(key) => vec![put(key, usize::from(key) * 9)],
+            Self::Put(key) | Self::PutSync(key) | Self::Update(key) | Self::Merge(key) => {
+                vec![put(key, usize::from(key) * 9)]
+            }
             Self::Fill(key) => vec![put(key, 1500 + usize::from(key % 10) * 200)],
             Self::Large(key) => vec![put(key, 256 << 10)],
             Self::Delete(key) => vec![(name(key), None)],
@@ -118,6 +122,7 @@ impl fmt::Display for Step {
             Self::Fill(key) => write!(f, "fill {key}"),
             Self::Large(key) => write!(f, "large {key}"),
             Self::Delete(key) => write!(f, "delete {key}"),
+            Self::Merge(key) => write!(f, "merge {key}"),
             Self::Update(key) => write!(f, "update {key}"),
             Self::Transaction(key) => write!(f, "transaction {key}"),
             Self::Batch(key) => write!(f, "batch {key}"),
@@ -161,6 +166,7 @@ fn read_one(text: &str) -> Step {
         "fill" => Step::Fill(key),
         "large" => Step::Large(key),
         "delete" => Step::Delete(key),
+        "merge" => Step::Merge(key),
         "update" => Step::Update(key),
         "transaction" => Step::Transaction(key),
         "batch" => Step::Batch(key),
@@ -196,8 +202,9 @@ pub fn draw(random: &mut Random, length: usize, kind: Kind) -> Vec<Step> {
 fn draw_for_few_keys(random: &mut Random) -> Step {
     let key = random.below(10) as u8;
     match random.below(1000) {
-        0..250 => Step::Put(key),
-        250..300 => Step::Update(key),
+        0..200 => Step::Put(key),
+        200..265 => Step::Merge(key),
+        265..300 => Step::Update(key),
         300..440 => Step::Fill(key),
         440..540 => Step::Delete(key),
         540..600 => Step::Batch(key),
@@ -219,8 +226,9 @@ fn draw_for_few_keys(random: &mut Random) -> Step {
 fn draw_for_trees(random: &mut Random) -> Step {
     let key = random.below(u64::from(KEYS)) as u8;
     match random.below(1000) {
-        0..70 => Step::Put(key),
-        70..100 => Step::Update(key),
+        0..50 => Step::Put(key),
+        50..80 => Step::Merge(key),
+        80..100 => Step::Update(key),
         100..410 => Step::Fill(key),
         410..440 => Step::Delete(key),
         440..480 => Step::Clear(key),

@@ -360,6 +360,7 @@ impl World {
 pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
     match (step, &changes[..]) {
         (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
+        (Step::Merge(_), [(key, Some(value))]) => db.merge(key, value),
         (Step::Update(_), [(key, Some(value))]) => db.update(key, |_| Some(value.clone())).map(drop),
         (Step::Transaction(key), _) => transact(db, key, changes),
         (Step::DeleteRange(key), _) => db.delete_range(Step::range_from(key)),

@@ -29,7 +29,12 @@ impl Recorder<'_> {
                     self.see(&open, "get", *key, found.as_deref())?;
                 }
                 Action::Put(key, value, length) => {
-                    let put = open.transaction.put(self.name(*key), encode(*value, *length));
+                    let (name, bytes) = (self.name(*key), encode(*value, *length));
+                    let put = if self.merges() {
+                        open.transaction.merge(name, bytes)
+                    } else {
+                        open.transaction.put(name, bytes)
+                    };
                     put.map_err(|error| format!("a transaction's put failed: {error}"))?;
                     open.own.insert(*key, *value);
                 }
