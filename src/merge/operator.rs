@@ -18,8 +18,9 @@ pub const FOLDED_BYTES_MAX: usize = crate::util::limits::VALUE_FILE_BYTES_MIN;
 /// only the operand, without a read; reads and background merges call the operator.
 ///
 /// The store calls an operator from any thread, any number of times for the same operands, in any grouping that keeps
-/// their order, and never while it holds a lock. So an operator must be a pure function of its arguments, and should
-/// not use the store. A store has one operator for all of its life: `Options::merge_operator`.
+/// their order. So an operator must be a pure function of its arguments, must not use the store, and should be fast. A
+/// panic goes to the caller of a read or write, and in background work makes the store read-only: return an error instead.
+/// A store has one operator for all of its life: `Options::merge_operator`.
 ///
 /// `merge_operators` has operators for common purposes. `merge_operators::Associative` makes one of a function of two
 /// values, where operands and values have the same form.
@@ -71,6 +72,42 @@ pub trait MergeOperator: Send + Sync + 'static {
     fn check(&self, key: &[u8], operand: &[u8]) -> Result<(), String> {
         let _ = (key, operand);
         Ok(())
+    }
+}
+
+/// Joins neighbouring operands, which come oldest first, as far as the operator can and none gets longer than `bytes_max`. A
+/// joined one has the tag of its newest part. Pairs are joined, then pairs of these, so that each byte is copied a few
+/// times and not once for each operand.
+pub fn join_operands<T>(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    mut operands: Vec<(T, Vec<u8>)>,
+    bytes_max: usize,
+) -> Vec<(T, Vec<u8>)> {
+    loop {
+        let before = operands.len();
+        let mut joined: Vec<(T, Vec<u8>)> = Vec::with_capacity(before);
+        // Of a pair only the first one may be joined with the next: so each round halves what can be joined.
+        let mut is_open = false;
+        for (tag, operand) in operands {
+            if let Some(last) = joined.last_mut().filter(|_| is_open) {
+                let mut both = Vec::new();
+                if last.1.len() + operand.len() <= bytes_max
+                    && operator.partial_merge(key, &last.1, &operand, &mut both)
+                    && both.len() <= bytes_max
+                {
+                    (*last, is_open) = ((tag, both), false);
+                    continue;
+                }
+            }
+            joined.push((tag, operand));
+            is_open = true;
+        }
+        operands = joined;
+        // Most operands cannot be joined: further rounds would hardly change that.
+        if operands.len() * 10 > before * 9 {
+            return operands;
+        }
     }
 }
 

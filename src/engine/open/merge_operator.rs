@@ -9,6 +9,16 @@ use crate::merge::operator::built_in;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result};
 
+/// An error if the operator has no name that a store could remember.
+pub(super) fn check_name(asked: Option<&Arc<dyn MergeOperator>>) -> Result<()> {
+    match asked {
+        Some(asked) if asked.name().is_empty() => {
+            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The operator of the default keyspace: the one that the options ask for, or else the one with the stored name, if it
 /// comes with the store.
 ///
@@ -29,9 +39,6 @@ pub(super) fn choose(
         asked: asked.to_owned(),
     };
     match asked {
-        Some(asked) if asked.name().is_empty() => {
-            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
-        }
         Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(Arc::clone(asked))),
         Some(asked) => Err(mismatch(asked.name())),
         None if stored.is_empty() => Ok(None),

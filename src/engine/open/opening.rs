@@ -64,6 +64,7 @@ enum LogSpace {
 fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result<(Arc<Engine>, LogContents)> {
     let Host { options, config: StoreConfig { budget, disk: component }, scheduler, arbiter, .. } = host;
     let (driver, clock) = (scheduler.driver(), &scheduler.clock);
+    merge_operator::check_name(options.merge_operator.as_ref())?;
     let found = store_files::inspect(&**storage)?;
     if found == Found::Empty && !options.create_if_missing {
         let reason = "nothing is there, and `create_if_missing` is not set".to_owned();

@@ -134,6 +134,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         check_manifest_end(&**storage, &state)?;
     }
     check_branches(&**storage, &state)?;
+    merge_operator::check_name(options.merge_operator.as_ref())?;
     let merge_operator = merge_operator::choose(&**storage, &state, options.merge_operator.as_ref(), access)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let memory = match &options.resources {

@@ -170,61 +170,97 @@ impl ReadPath {
         })
     }
 
-    /// Gathers the operands of a key and folds them into the value below them. The operands of a Memtable are read
-    /// together, because a writer may fold them meanwhile (`docs/concurrency.md`, O3); those in the tree, where nothing
-    /// changes in a view, with one search each.
+    /// Folds the operands of a key into the value below them.
     #[cold]
     fn find_folded<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        mut lookup: Lookup<'_>,
+        lookup: Lookup<'_>,
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
-        let key = (KeyspaceId::DEFAULT, lookup.user_key, lookup.hash);
         let mut operands = Vec::new();
-        let mut base = None;
-        out.clear();
-        for memtable in view.generations.iter().map(|generation| &generation.memtable) {
-            let floor = if memtable.has_range_tombstones() {
-                with_encoded(key.0, key.1, |encoded| memtable.covering(encoded, lookup.at))
-            } else {
-                SequenceNumber::ZERO
-            };
-            base = match memtable.get_operands(key, (lookup.at, floor), &mut operands, out) {
-                Operands::Complete(kind) => Some(kind),
-                Operands::Open(_) if floor > SequenceNumber::ZERO => Some(Kind::Delete),
-                Operands::Open(oldest) => {
-                    // An entry's number is at least 1.
-                    lookup.at = oldest.map_or(lookup.at, |oldest| SequenceNumber(oldest.0 - 1));
-                    None
-                }
-            };
-            if base.is_some() {
-                break;
-            }
-        }
-        let base = loop {
-            if let Some(base) = base {
-                break base;
-            }
-            base = match self.newest_in_tree(view, lookup, pages, out)? {
-                Some((number, Kind::Merge)) => {
-                    operands.push(std::mem::take(out));
-                    lookup.at = SequenceNumber(number.0 - 1);
-                    None
-                }
-                Some((_, kind)) => Some(kind),
-                None => Some(Kind::Delete),
-            };
-        };
+        let base = self.gather(view, lookup, pages, &mut operands, out)?;
+        Ok(self.fold_onto(lookup.user_key, base, operands, out)?)
+    }
+
+    /// Folds operands, newest first, into the stored value below them, which has this kind and is in `out`.
+    fn fold_onto(&self, key: &[u8], base: Kind, mut operands: Vec<Vec<u8>>, out: &mut Vec<u8>) -> Result<bool> {
         let has_base = self.resolve(base, out)?;
         if operands.is_empty() {
             return Ok(has_base);
         }
         operands.reverse();
-        self.fold(lookup.user_key, has_base, &operands, out)?;
+        self.fold(key, has_base, &operands, out)?;
         Ok(true)
+    }
+
+    /// Gathers the operands of a key, newest first, and replaces the contents of `out` by the stored value below them. Returns
+    /// its kind. The operands of a Memtable are read together, because a writer may fold them meanwhile
+    /// (`docs/concurrency.md`, O3); those in the tree, where nothing changes in a view, with one search each.
+    fn gather<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        mut lookup: Lookup<'_>,
+        pages: &mut P,
+        operands: &mut Vec<Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Kind, P::Stop> {
+        let key = (KeyspaceId::DEFAULT, lookup.user_key, lookup.hash);
+        for memtable in view.generations.iter().map(|generation| &generation.memtable) {
+            let covering = || match memtable.has_range_tombstones() {
+                true => with_encoded(key.0, key.1, |encoded| memtable.covering(encoded, lookup.at)),
+                false => SequenceNumber::ZERO,
+            };
+            let (before, mut floor) = (operands.len(), covering());
+            // Ends: it is repeated only if a range delete of the key was placed meanwhile.
+            let found = loop {
+                out.clear();
+                operands.truncate(before);
+                let found = memtable.get_operands(key, (lookup.at, floor), operands, out);
+                let floor_after = covering();
+                if floor_after == floor {
+                    break found;
+                }
+                floor = floor_after;
+            };
+            match found {
+                Operands::Complete(kind) => return Ok(kind),
+                Operands::Open(_) if floor > SequenceNumber::ZERO => return Ok(Kind::Delete),
+                // An entry's number is at least 1.
+                Operands::Open(Some(oldest)) => lookup.at = SequenceNumber(oldest.0 - 1),
+                Operands::Open(None) => {}
+            }
+        }
+        loop {
+            out.clear();
+            match self.newest_in_tree(view, lookup, pages, out)? {
+                Some((number, Kind::Merge)) => {
+                    operands.push(std::mem::take(out));
+                    lookup.at = SequenceNumber(number.0 - 1);
+                }
+                Some((_, kind)) => return Ok(kind),
+                None => return Ok(Kind::Delete),
+            }
+        }
+    }
+
+    /// Like `get_newest`, for a writer that puts the value in the place of a chain of operands. `None` if there is no chain
+    /// any more, or one that stands over a value file, which is better not read and written again for a few operands.
+    pub(crate) fn get_chain(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<Option<NewestVersion>> {
+        out.clear();
+        let lookup = self.begin_lookup(user_key, SequenceNumber::MAX)?;
+        let view = self.view.load();
+        let mut pages = BlockingPages::new();
+        let tree_checked_through = view.incorporated_through();
+        let Some((number, Kind::Merge)) = self.newest(&view, lookup, &mut pages, out)? else { return Ok(None) };
+        let mut operands = Vec::new();
+        let base = self.gather(&view, lookup, &mut pages, &mut operands, out)?;
+        if operands.len() < 2 || base == Kind::ValueReference {
+            return Ok(None);
+        }
+        let is_live = self.fold_onto(user_key, base, operands, out)?;
+        Ok(Some(NewestVersion { is_live, number, tree_checked_through }))
     }
 
     /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.

@@ -2,6 +2,7 @@
 
 use super::bounds::UserRange;
 use crate::merge::MergeOperator;
+use crate::merge::operator::join_operands;
 use crate::util::{Error, Result, limits};
 use std::ops::RangeBounds;
 
@@ -23,13 +24,6 @@ pub(crate) enum KeyChange<B> {
 }
 
 impl<B: AsRef<[u8]>> KeyChange<B> {
-    fn into_operand(self) -> Option<B> {
-        match self {
-            Self::Merge(operand) => Some(operand),
-            Self::Put(_) | Self::Delete => None,
-        }
-    }
-
     /// The same change with borrowed bytes.
     pub(crate) fn as_bytes(&self) -> KeyChange<&[u8]> {
         match self {
@@ -352,50 +346,53 @@ fn fold_operands(
     operator: &dyn MergeOperator,
 ) -> Result<(Vec<(usize, KeyWrite)>, Vec<UnjoinedOperands>)> {
     let mut folded: Vec<(usize, KeyWrite)> = Vec::with_capacity(writes.len());
-    let mut unjoined: Vec<(usize, UnjoinedOperands)> = Vec::new();
-    for (at, KeyWrite { key, change }) in writes {
-        let KeyChange::Merge(operand) = change else {
-            unjoined.pop_if(|(_, unjoined)| unjoined.key == key);
-            folded.push((at, KeyWrite { key, change }));
-            continue;
-        };
-        let before = folded.last_mut().filter(|(_, last)| last.key == key);
-        let since = before.as_ref().map(|(before, _)| *before);
-        let is_deleted = deleted.iter().any(|(deleted_at, range)| {
-            *deleted_at < at && since.is_none_or(|since| since < *deleted_at) && range.contains(&key)
-        });
-        if is_deleted {
-            unjoined.pop_if(|(_, unjoined)| unjoined.key == key);
-        } else if let Some(several) = unjoined.last_mut().filter(|(_, unjoined)| unjoined.key == key) {
-            several.0 = at;
-            several.1.operands.push(operand);
-            continue;
-        }
-        let older = match &before {
-            _ if is_deleted => Some(KeyChange::Delete),
-            Some((_, last)) => Some(last.change.as_bytes()),
-            None => None,
-        };
-        let Some(older) = older else {
-            folded.push((at, KeyWrite { key, change: KeyChange::Merge(operand) }));
-            continue;
-        };
-        match older.followed_by(&key, &operand, operator)? {
-            Some(change) => match before {
-                Some(before) => *before = (at, KeyWrite { key, change }),
-                None => folded.push((at, KeyWrite { key, change })),
-            },
-            None => {
-                let operands = folded.pop().into_iter().filter_map(|(_, last)| last.change.into_operand());
-                unjoined.push((at, UnjoinedOperands { key, operands: operands.chain([operand]).collect() }));
+    let mut unjoined = Vec::new();
+    let mut writes = writes.into_iter().peekable();
+    while let Some((first, KeyWrite { key, change })) = writes.next() {
+        let deletions: Vec<usize> =
+            deleted.iter().filter(|(_, range)| range.contains(&key)).map(|(at, _)| *at).collect();
+        // What the operands stand on, if the batch says that, and the operands.
+        let (mut base, mut operands, mut last) = (None, Vec::new(), None);
+        let mut next = Some((first, change));
+        while let Some((at, change)) = next {
+            if deletions.iter().any(|deleted| *deleted < at && last.is_none_or(|last| last < *deleted)) {
+                (base, operands) = (Some(KeyChange::Delete), Vec::new());
             }
+            match change {
+                KeyChange::Merge(operand) => operands.push(operand),
+                change => (base, operands) = (Some(change), Vec::new()),
+            }
+            last = Some(at);
+            next = writes.next_if(|(_, next)| next.key == key).map(|(at, next)| (at, next.change));
         }
+        let last = last.unwrap_or(first);
+        if operands.is_empty() {
+            folded.extend(base.map(|change| (last, KeyWrite { key, change })));
+            continue;
+        }
+        let Some(base) = base else {
+            let tagged = operands.into_iter().map(|operand| ((), operand)).collect();
+            let mut joined = join_operands(operator, &key, tagged, OPERAND_BYTES_END - 1);
+            match joined.pop() {
+                Some(((), operand)) if joined.is_empty() => {
+                    folded.push((last, KeyWrite { key, change: KeyChange::Merge(operand) }));
+                }
+                // Unless a later range delete hides them.
+                newest if !deletions.iter().any(|deleted| *deleted > last) => {
+                    let operands = joined.into_iter().chain(newest).map(|((), operand)| operand).collect();
+                    unjoined.push(UnjoinedOperands { key, operands });
+                }
+                _ => {}
+            }
+            continue;
+        };
+        let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+        let base = if let KeyChange::Put(value) = &base { Some(&value[..]) } else { None };
+        let mut value = Vec::new();
+        operator.full_merge(&key, base, &operands, &mut value).map_err(|said| refused(&key, operator, &said))?;
+        folded.push((last, KeyWrite { key, change: KeyChange::Put(value) }));
     }
-    // What a later range delete hides.
-    unjoined.retain(|(at, UnjoinedOperands { key, .. })| {
-        !deleted.iter().any(|(deleted_at, range)| deleted_at > at && range.contains(key))
-    });
-    Ok((folded, unjoined.into_iter().map(|(_, unjoined)| unjoined).collect()))
+    Ok((folded, unjoined))
 }
 
 #[cfg(test)]

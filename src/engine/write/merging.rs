@@ -64,8 +64,8 @@ impl WritePath {
     }
 
     /// Puts the values of keys with long chains of operands in memory, which every read folds, in their place: where
-    /// snapshots, or writers at the same time, prevent that operands are folded one by one, or where the operator cannot
-    /// join them. `long_chains` has their places in the write.
+    /// snapshots prevent that operands are folded, or where the operator cannot join them. `long_chains` has their places
+    /// in the write.
     pub(super) fn shorten_chains(&self, long_chains: &[usize], write: &Write<'_>) {
         let durability = match write.durability {
             Durability::Unlogged => Durability::Unlogged,
@@ -80,9 +80,8 @@ impl WritePath {
     /// Writes the value of a key again, unless another write comes first.
     fn shorten_chain(&self, key: &[u8], durability: Durability) -> Result<()> {
         let mut value = Vec::new();
-        let newest = self.read.get_newest(key, &mut value)?;
-        check_sizes(key, Some(&value))?;
-        if newest.is_live {
+        if let Some(newest) = self.read.get_chain(key, &mut value)? {
+            check_sizes(key, Some(&value))?;
             self.write_if_unchanged(key, Some(&value), &newest, durability)?;
         }
         Ok(())

@@ -19,8 +19,14 @@ enum ChainSearch<T> {
     Changed,
 }
 
+/// What a walk meets.
+pub(crate) enum Seen<'a> {
+    Start,
+    Version(Version<'a>, &'a Look),
+}
+
 /// What a search does after a version.
-enum Visit<T> {
+pub(crate) enum Visit<T> {
     Found(T),
     /// Goes on with the next older version.
     Below,
@@ -29,7 +35,7 @@ enum Visit<T> {
 }
 
 impl<T> Visit<T> {
-    fn of(found: Option<T>) -> Self {
+    pub(crate) fn of(found: Option<T>) -> Self {
         found.map_or(Self::Changed, Self::Found)
     }
 }
@@ -63,49 +69,29 @@ impl Memtable {
         self.read(node, at, |version, look| version.copy_value(look, out).then(|| (look.number(), look.kind())))
     }
 
-    /// Like `get` for the newest version. `None` also if its value has more than `bytes_max` bytes.
-    pub(crate) fn get_up_to(
-        &self,
-        bytes_max: usize,
-        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
-        out: &mut Vec<u8>,
-    ) -> Option<(SequenceNumber, Kind)> {
-        if !self.key_range.may_contain(user_key) {
-            return None;
-        }
-        let node = self.find(keyspace, user_key, hash)?;
-        self.read(node, SequenceNumber::MAX, |version, look| {
-            if look.value_bytes() > bytes_max {
-                return version.holds(look).then_some(None);
-            }
-            version.copy_value(look, out).then(|| Some((look.number(), look.kind())))
-        })?
-    }
-
     /// Reads the operands of a key at or below `at`, newest first, down to the first version that is none; appends the
     /// value of that one to `out`. Versions with numbers below `floor` are hidden. All that it reads was in the chain at
     /// one moment: a later fold may replace any part of it (`docs/concurrency.md`, O3).
     pub fn get_operands(
         &self,
-        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
+        key: (KeyspaceId, &[u8], u64),
         (at, floor): (SequenceNumber, SequenceNumber),
         operands: &mut Vec<Vec<u8>>,
         out: &mut Vec<u8>,
     ) -> Operands {
-        let found = if self.key_range.may_contain(user_key) { self.find(keyspace, user_key, hash) } else { None };
-        let Some(node) = found else { return Operands::Open(None) };
         let before = operands.len();
-        let mut backoff = Backoff::new();
-        loop {
-            operands.truncate(before);
-            let mut oldest = None;
-            let searched = self.search_chain(node, at, &mut |version, look| {
-                if look.number() < floor {
-                    return Visit::of(version.holds(look).then_some(Kind::Delete));
-                }
-                if look.kind() != Kind::Merge {
-                    return Visit::of(version.copy_value(look, out).then(|| look.kind()));
-                }
+        let mut oldest = None;
+        let base = self.walk_operands(key, at, |seen| match seen {
+            Seen::Start => {
+                operands.truncate(before);
+                oldest = None;
+                Visit::Below
+            }
+            Seen::Version(_, look) if look.number() < floor => Visit::Found(Kind::Delete),
+            Seen::Version(version, look) if look.kind() != Kind::Merge => {
+                Visit::of(version.copy_value(look, out).then(|| look.kind()))
+            }
+            Seen::Version(version, look) => {
                 let mut operand = Vec::new();
                 if !version.copy_value(look, &mut operand) {
                     return Visit::Changed;
@@ -113,10 +99,35 @@ impl Memtable {
                 operands.push(operand);
                 oldest = Some(look.number());
                 Visit::Below
+            }
+        });
+        base.map_or(Operands::Open(oldest), Operands::Complete)
+    }
+
+    /// Calls `visit` for the committed versions `<= at` of a key, newest first, as long as it asks for the one below; before
+    /// that, and each time that the walk begins again because a version has changed, with `Start`.
+    pub(crate) fn walk_operands<T>(
+        &self,
+        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
+        at: SequenceNumber,
+        mut visit: impl FnMut(Seen<'_>) -> Visit<T>,
+    ) -> Option<T> {
+        if !self.key_range.may_contain(user_key) {
+            return None;
+        }
+        let node = self.find(keyspace, user_key, hash)?;
+        let mut backoff = Backoff::new();
+        loop {
+            visit(Seen::Start);
+            let search = self.search_chain(node, at, &mut |version, look| match visit(Seen::Version(version, look)) {
+                // Whatever was read of the version, it is still there.
+                Visit::Found(found) if version.holds(look) => Visit::Found(found),
+                Visit::Found(_) => Visit::Changed,
+                other => other,
             });
-            match searched {
-                ChainSearch::Found(kind) => return Operands::Complete(kind),
-                ChainSearch::Absent => return Operands::Open(oldest),
+            match search {
+                ChainSearch::Found(found) => return Some(found),
+                ChainSearch::Absent => return None,
                 ChainSearch::Changed => backoff.wait(),
             }
         }

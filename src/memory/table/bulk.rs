@@ -16,6 +16,7 @@ use super::order;
 use crate::memory::buffer::boundaries::common_prefix;
 use crate::memory::entry::node::Target;
 use crate::memory::entry::version::Version;
+use crate::merge::operator::join_operands;
 use crate::merge::{MergeOperator, RangeTombstone, RangeTombstones};
 use crate::util::arena::Offset;
 use crate::util::sync::Arc;
@@ -23,6 +24,9 @@ use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
 
 /// How far ahead lines of the index are prefetched; nodes twice as far.
 const AHEAD: usize = 8;
+
+/// What a version takes in addition to its value, more or less.
+const FOLD_MEMORY_BYTES: usize = 64;
 
 /// Memory that successive fills reuse, because fresh pages cost microseconds each.
 #[derive(Debug, Default)]
@@ -125,6 +129,11 @@ fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -
     let chain: Vec<Version<'_>> = std::iter::successors(Some(newest), |version| memtable.older(*version)).collect();
     let count = chain.iter().take_while(|version| is_operand(**version, hidden_below)).count();
     let (operands, below) = chain.split_at(count);
+    let bytes: usize = operands.iter().chain(below.first()).map(|version| version.value().len()).sum();
+    // The arena must have space for a second copy of all values of the key.
+    if operands.is_empty() || memtable.slack_bytes() / 2 < 2 * bytes + FOLD_MEMORY_BYTES * count {
+        return 0;
+    }
     let base = below.first().filter(|version| version.number() >= hidden_below);
     let is_hidden = base.is_none() && hidden_below > SequenceNumber::ZERO;
     let user_key = &key[KeyspaceId::BYTES..];
@@ -134,9 +143,8 @@ fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -
         None if is_hidden => Some(None),
         _ => None,
     };
-    // The arena has no space for an operator that makes much of little.
-    let bytes_max = operands.iter().chain(base).map(|version| version.value().len()).sum::<usize>() + 16;
-    let bytes_max = bytes_max.min(limits::VALUE_FILE_BYTES_MIN - 1);
+    // An operator may make much of little.
+    let bytes_max = (bytes + 16).min(limits::VALUE_FILE_BYTES_MIN - 1);
     if let Some(value) = value {
         let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|version| version.value()).collect();
         let mut folded = Vec::new();
@@ -145,8 +153,10 @@ fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -
             return chain.len() - 1;
         }
     }
-    let joined = join(user_key, operands, operator, bytes_max);
-    if joined.len() == operands.len() {
+    let oldest_first = operands.iter().rev().map(|version| (version.number(), version.value().to_vec())).collect();
+    let joined = join_operands(operator, user_key, oldest_first, bytes_max);
+    let joined_bytes: usize = joined.iter().map(|(_, operand)| operand.len()).sum();
+    if joined.len() == operands.len() || joined_bytes > 2 * bytes {
         return 0;
     }
     let mut previous = below.first().map_or(Offset::NULL, |version| version.place());
@@ -160,28 +170,6 @@ fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -
 
 fn is_operand(version: Version<'_>, hidden_below: SequenceNumber) -> bool {
     version.kind() == Kind::Merge && version.number() >= hidden_below
-}
-
-/// Joins neighbouring operands, oldest first, where the operator can. They come newest first.
-fn join(
-    user_key: &[u8],
-    operands: &[Version<'_>],
-    operator: &dyn MergeOperator,
-    bytes_max: usize,
-) -> Vec<(SequenceNumber, Vec<u8>)> {
-    let mut joined: Vec<(SequenceNumber, Vec<u8>)> = Vec::new();
-    for version in operands.iter().rev() {
-        let mut both = Vec::new();
-        match joined.last_mut() {
-            Some(last)
-                if operator.partial_merge(user_key, &last.1, version.value(), &mut both) && both.len() <= bytes_max =>
-            {
-                *last = (version.number(), both);
-            }
-            _ => joined.push((version.number(), version.value().to_vec())),
-        }
-    }
-    joined
 }
 
 /// Links all nodes and inserts them into the index.

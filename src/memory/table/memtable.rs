@@ -74,9 +74,11 @@ pub struct Prepared {
     /// The key's node. Until `place`, a new unpublished node, unless `has_node`.
     pub(super) node: Offset,
     pub(super) has_node: bool,
-    /// Of an operand: what it makes together with the version that has the number `folded_onto`. `NULL` if there is none.
+    /// Of an operand: what it makes together with the version that has the place and number `folded_onto`, and perhaps with
+    /// operands down to the number `folded_through`. `NULL` if there is none.
     pub(super) folded: Offset,
-    pub(super) folded_onto: SequenceNumber,
+    pub(super) folded_onto: (Offset, SequenceNumber),
+    pub(super) folded_through: SequenceNumber,
     /// Placing the version left an older one in the chain.
     pub(super) retains_older: bool,
     pub(super) ends_long_chain: bool,
@@ -294,7 +296,8 @@ impl Memtable {
             node,
             has_node,
             folded: Offset::NULL,
-            folded_onto: SequenceNumber::ZERO,
+            folded_onto: (Offset::NULL, SequenceNumber::ZERO),
+            folded_through: SequenceNumber::ZERO,
             retains_older: false,
             ends_long_chain: false,
             splice,

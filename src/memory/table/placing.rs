@@ -3,7 +3,7 @@
 //! See the module `memtable` for the rules of callers, and its invariants 1 to 4.
 
 use super::memtable::{BatchState, Memtable, Prepared};
-use super::writer::{MemtableWriter, WriterSlot};
+use super::writer::{MemtableWriter, WriterSlot, add_spare};
 use crate::memory::buffer::component::MemoryComponent;
 use crate::memory::entry::hash_index::Inserted;
 use crate::memory::entry::node::{Node, Target};
@@ -49,9 +49,11 @@ impl Memtable {
         (prepared.version, prepared.folded) = (placed.place(), Offset::NULL);
         if holds && placed.kind() == Kind::Merge {
             // Invariant 1 of `folding`.
-            placed.set_number(number, newest.previous(), Offset::NULL);
+            let below = self.below_folded(newest, prepared.folded_through);
+            placed.set_number(number, below, Offset::NULL);
             node.set_newest(placed);
-            add_spare(writer, newest);
+            let removed = self.remove_folded(writer, newest, below);
+            writer.count(self.arena(), 1 - removed);
         } else if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
             self.remove_or_retain(writer, prepared, older, newest_snapshot);
         }
@@ -127,20 +129,22 @@ impl Memtable {
         newest_snapshot: SequenceNumber,
     ) -> bool {
         let (operand, folded) = (self.version(prepared.version), self.version(prepared.folded));
-        let holds = self.fold_holds(prepared, older, newest_snapshot);
+        // Invariant 5: the operand was placed.
+        let holds = self.removes_versions() && self.fold_holds(prepared, older, newest_snapshot);
         prepared.folded = Offset::NULL;
         if !holds {
             add_spare(writer, folded);
             return false;
         }
         let replaces = folded.kind() == Kind::Merge;
-        folded.set_number(operand.number(), if replaces { older.previous() } else { older.place() }, Offset::NULL);
+        let below = if replaces { self.below_folded(older, prepared.folded_through) } else { older.place() };
+        folded.set_number(operand.number(), below, Offset::NULL);
         self.node(prepared.node).set_newest(folded);
         prepared.version = folded.place();
         add_spare(writer, operand);
         if replaces {
-            add_spare(writer, older);
-            writer.count(self.arena(), -1);
+            let removed = self.remove_folded(writer, older, below);
+            writer.count(self.arena(), -removed);
         }
         replaces
     }
@@ -280,12 +284,5 @@ impl Memtable {
             // SAFETY: `make_state` initialised it above.
             unsafe { state(self.arena(), batch.place) }.store(BATCH_COMMITTED, Ordering::Release);
         }
-    }
-}
-
-/// Adds a block that is in no chain to the spare blocks of a writer that has any.
-fn add_spare(writer: &mut MemtableWriter, block: Version<'_>) {
-    if let Some(spares) = &mut writer.spares {
-        spares.add(block);
     }
 }

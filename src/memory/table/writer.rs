@@ -118,6 +118,13 @@ impl MemtableWriter {
     }
 }
 
+/// Adds a block that is in no chain to the spare blocks of a writer that has any.
+pub(crate) fn add_spare(writer: &mut MemtableWriter, block: Version<'_>) {
+    if let Some(spares) = &mut writer.spares {
+        spares.add(block);
+    }
+}
+
 /// Spare blocks by class, linked through the blocks themselves.
 #[derive(Debug)]
 pub(crate) struct Spares {

@@ -299,6 +299,8 @@ fn a_bulk_fill_folds_operands() {
         add(&mut fill, b"deleted", Kind::Delete, b"");
         add(&mut fill, b"deleted", Kind::Merge, b"s");
         add(&mut fill, b"range", Kind::Put, b"t");
+        // Hidden: there is nothing to fold.
+        add(&mut fill, b"range/", Kind::Merge, b"w");
         let start = key::encoded(KEYSPACE, b"range");
         let end = key::encoded(KEYSPACE, b"rangf");
         fill.add_range_tombstone(crate::merge::RangeTombstone { start, end, number: SequenceNumber(100) });
@@ -315,9 +317,10 @@ fn a_bulk_fill_folds_operands() {
         rows.into_iter().map(show).collect::<Vec<_>>()
     };
     let folded = fill(Some(&Append), &mut space);
-    let all = ["alone 10 Merge 1111111111", "based 13 Put pqr", "deleted 15 Put s", "range 102 Put uv"];
-    assert_eq!((found(&folded), folded.entries()), (all.map(String::from).to_vec(), 4));
+    let all =
+        ["alone 10 Merge 1111111111", "based 13 Put pqr", "deleted 15 Put s", "range 102 Put uv", "range/ 17 Merge w"];
+    assert_eq!((found(&folded), folded.entries()), (all.map(String::from).to_vec(), 5));
     let words = fill(Some(&Words), &mut space);
-    assert_eq!((found(&words)[10..].to_vec(), words.entries()), (all[1..].iter().map(|s| s.to_string()).collect(), 13));
-    assert_eq!(fill(None, &mut space).entries(), 18);
+    assert_eq!((found(&words)[10..].to_vec(), words.entries()), (all[1..].iter().map(|s| s.to_string()).collect(), 14));
+    assert_eq!(fill(None, &mut space).entries(), 19);
 }
