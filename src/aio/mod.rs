@@ -11,10 +11,10 @@ use crate::db::Db;
 use crate::db::transaction::Transaction;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::change::{Change, Swap};
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::util::{Error, Result};
 use blocking::unblock;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 pub use scan::Scan;
@@ -42,7 +42,7 @@ pub use snapshot::AsyncSnapshot;
 /// block_on(async {
 ///     db.put("river", "silt").await?;
 ///     assert_eq!(db.get("river").await?.as_deref(), Some(&b"silt"[..]));
-///     let mut pairs = db.scan::<&str>(..)?;
+///     let mut pairs = db.scan(..)?;
 ///     while let Some(pair) = pairs.next().await {
 ///         let (key, value) = pair?;
 ///         println!("{} bytes under {key:?}", value.len());
@@ -121,7 +121,7 @@ impl AsyncDb {
     }
 
     /// `Db::delete_range`. It runs on another thread.
-    pub async fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub async fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(range);
         self.write(batch).await
@@ -216,7 +216,7 @@ impl AsyncDb {
     }
 
     /// Scans the pairs in a key range in order, at a new snapshot.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
+    pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
         self.snapshot()?.scan(range)
     }
 

@@ -17,12 +17,12 @@ use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::io::{PosixStorage, Storage, TemporaryDirectory};
 use crate::util::{Error, Result, SequenceNumber};
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,12 +153,12 @@ impl Db {
     ///
     /// # Errors
     /// Like `delete`. It is not an error if the range is empty.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.delete_range_with(range, WriteOptions::default())
     }
 
     /// Like `delete_range`, with options.
-    pub fn delete_range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, options: WriteOptions) -> Result<()> {
+    pub fn delete_range_with(&self, range: impl KeyRange, options: WriteOptions) -> Result<()> {
         self.engine.write.delete_range(UserRange::of_range(range), self.durability(options))
     }
 
@@ -402,7 +402,7 @@ impl Db {
     }
 
     /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_range(range))
     }
 
@@ -425,7 +425,7 @@ impl Db {
     /// assert_eq!(db.approximate_size("f"..)?, 0);
     /// # Ok::<(), alluvium::Error>(())
     /// ```
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
         self.engine.read.approximate_size(&Bounds::of_range(range))
     }
 
@@ -447,7 +447,7 @@ impl Db {
 
     /// Compacts all keys; see `compact_range`.
     pub fn compact(&self) -> Result<()> {
-        self.compact_range::<&[u8]>(..)
+        self.compact_range(..)
     }
 
     /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was
@@ -473,7 +473,7 @@ impl Db {
     ///
     /// # Errors
     /// `DiskFull` if there is no space for the rewritten data; `ReadOnly` after an earlier failure.
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
     }
 
@@ -491,7 +491,7 @@ impl Db {
     ///
     /// # Errors
     /// Like `compact_range`.
-    pub fn optimize<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn optimize(&self, range: impl KeyRange) -> Result<()> {
         let options = CompactOptions { goal: Goal::Reads, ..CompactOptions::default() };
         self.compact_with(range, &options, &mut |_| ()).map(drop)
     }
@@ -504,7 +504,7 @@ impl Db {
     /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
     /// use alluvium::CompactOptions;
     /// db.put("elbe", "North Sea")?;
-    /// let report = db.compact_with::<&[u8]>(.., &CompactOptions::default(), &mut |progress| {
+    /// let report = db.compact_with(.., &CompactOptions::default(), &mut |progress| {
     ///     println!("{} of about {} bytes", progress.bytes_done, progress.bytes_total);
     /// })?;
     /// println!("{} bytes written", report.bytes_written);
@@ -513,9 +513,9 @@ impl Db {
     ///
     /// # Errors
     /// `Cancelled` if it was cancelled; otherwise like `compact_range`.
-    pub fn compact_with<K: AsRef<[u8]>>(
+    pub fn compact_with(
         &self,
-        range: impl RangeBounds<K>,
+        range: impl KeyRange,
         options: &CompactOptions,
         progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<CompactReport> {

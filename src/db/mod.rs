@@ -23,6 +23,7 @@ pub use crate::engine::types::batch::{Operation, WriteBatch};
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::conversion::ConvertReport;
+pub use crate::engine::types::key_range::KeyRange;
 pub use crate::engine::types::options::{
     DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,
 };

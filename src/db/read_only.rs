@@ -7,12 +7,12 @@ use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::space::ballast::Ballast;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::Options;
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::io::{PosixStorage, Storage};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
-use std::ops::RangeBounds;
 use std::path::Path;
 
 /// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
@@ -83,7 +83,7 @@ impl ReadOnlyDb {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.snapshot().into_iter_within(Bounds::of_range(range))
     }
 
@@ -93,7 +93,7 @@ impl ReadOnlyDb {
     }
 
     /// Estimates the size of a key range in bytes; see `Db::approximate_size`.
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
         self.store.read.approximate_size(&Bounds::of_range(range))
     }
 

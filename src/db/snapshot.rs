@@ -5,9 +5,9 @@ use crate::engine::read::pinned_value::Pinned;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use crate::util::sync::Arc;
-use std::ops::RangeBounds;
 use std::time::Duration;
 
 /// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`.
@@ -83,7 +83,7 @@ impl Snapshot {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.iterate(Bounds::of_range(range))
     }
 

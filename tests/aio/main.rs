@@ -160,7 +160,7 @@ fn dropped_futures_leave_nothing_broken() {
         pending += u32::from(polled(db.get(key(number * 100 + 1))).is_none());
         // Another thread scans. Rarely it is done before the first poll returns: opening the store may have sampled its
         // leaves, whose pages are then cached.
-        pending += u32::from(polled(db.scan::<Vec<u8>>(key(number)..).unwrap().next()).is_none());
+        pending += u32::from(polled(db.scan(key(number)..).unwrap().next()).is_none());
         pending += u32::from(polled(db.update(key(5999), |old| old.map(<[u8]>::to_vec))).is_none());
         drop(db.get(key(5000)));
     }
@@ -219,7 +219,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(moved.await.unwrap(), b"5");
         db.flush().await.unwrap();
         db.sync().await.unwrap();
-        assert_eq!(keys_of(db.scan::<&str>(..).unwrap()).await, ["c", "e"]);
+        assert_eq!(keys_of(db.scan(..).unwrap()).await, ["c", "e"]);
         assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
         assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
         assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
@@ -228,7 +228,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
         db.close().await.unwrap();
         assert!(matches!(before.get("a").await, Err(Error::Closed)));
-        assert!(matches!(before.scan::<&str>(..), Err(Error::Closed)));
+        assert!(matches!(before.scan(..), Err(Error::Closed)));
     });
     Db::open(directory.path(), small()).unwrap();
 }

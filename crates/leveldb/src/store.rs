@@ -160,9 +160,7 @@ impl Store {
     pub fn compact(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> alluvium::Result<()> {
         use std::ops::Bound::{Included, Unbounded};
         match &self.order {
-            Order::Bytes => {
-                self.db.compact_range::<&[u8]>((from.map_or(Unbounded, Included), to.map_or(Unbounded, Included)))
-            }
+            Order::Bytes => self.db.compact_range((from.map_or(Unbounded, Included), to.map_or(Unbounded, Included))),
             Order::Caller(_) => self.db.compact(),
         }
     }

@@ -8,11 +8,11 @@ use super::snapshot::Snapshot;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
 use crate::engine::types::bounds::{Bounds, UserRange};
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::engine::write::write_path::{WritePath, check_range, check_sizes};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
-use std::ops::RangeBounds;
 
 pub use crate::engine::transaction::write_set::Savepoint;
 pub use iter::{TransactionIter, TransactionKeys};
@@ -124,7 +124,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `InvalidArgument` if a bound is over 64 KiB.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.write_range(UserRange::of_range(range))
     }
 
@@ -151,7 +151,7 @@ impl Transaction {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<TransactionIter<'_>> {
+    pub fn range(&self, range: impl KeyRange) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::of_range(range))
     }
 

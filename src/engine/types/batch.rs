@@ -1,7 +1,7 @@
 //! A batch of writes that is applied atomically.
 
 use super::bounds::UserRange;
-use std::ops::RangeBounds;
+use super::key_range::KeyRange;
 
 /// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl WriteBatch {
     /// assert_eq!(db.prefix("list/")?.count(), 1);
     /// # Ok::<(), alluvium::Error>(())
     /// ```
-    pub fn delete_range<K: AsRef<[u8]>>(&mut self, range: impl RangeBounds<K>) -> &mut Self {
+    pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
         self.steps.push(Step::DeleteRange(UserRange::of_range(range)));
         self
     }

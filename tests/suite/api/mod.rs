@@ -4,6 +4,7 @@ mod approximate_size;
 mod examples;
 mod item_cache;
 mod iterators;
+mod key_ranges;
 mod levels;
 pub mod live_stats;
 mod model;

@@ -53,7 +53,7 @@ fn contents(db: &DeterministicDb) -> Pairs {
 /// Writes what is in memory only to files.
 fn write_checkpoint(db: &DeterministicDb) {
     let recovery = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
-    db.compact_with::<&str>(.., &recovery, &mut |_| ()).unwrap();
+    db.compact_with(.., &recovery, &mut |_| ()).unwrap();
     while db.step() {}
 }
 

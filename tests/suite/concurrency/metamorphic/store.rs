@@ -162,7 +162,7 @@ impl Store {
                 let cancellation = Cancellation::new();
                 cancellation.cancel();
                 let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation) };
-                let refused = self.db().compact_with::<&str>(.., &options, &mut |_| ());
+                let refused = self.db().compact_with(.., &options, &mut |_| ());
                 assert!(matches!(refused, Ok(_) | Err(Error::Cancelled)), "{refused:?}");
             }
             8 => expect_sound(self.db()),
