@@ -98,17 +98,17 @@ impl WriteBatch {
     }
 
     /// Sets a key.
-    pub fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), Some(value.into()))
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+        self.write(key.as_ref(), Some(value.as_ref()))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
-    pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), None)
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
+        self.write(key.as_ref(), None)
     }
 
-    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
-        self.steps.push(Step::Write(KeyWrite { key, value }));
+    fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> &mut Self {
+        self.steps.push(Step::Write(KeyWrite { key: key.to_vec(), value: value.map(<[u8]>::to_vec) }));
         self
     }
 
@@ -153,8 +153,8 @@ impl WriteBatch {
     /// assert_eq!(operations[1], Operation::Delete { key: b"b" });
     /// assert_eq!(operations[2], Operation::DeleteRange { start: b"c", end: None });
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Operation<'_>> {
-        self.steps.iter().map(Step::operation)
+    pub fn iter(&self) -> Operations<'_> {
+        Operations { steps: self.steps.iter() }
     }
 
     /// Number of operations.
@@ -213,6 +213,84 @@ impl WriteBatch {
     }
 }
 
+/// The operations of a batch, in the order in which they were added: the result of `WriteBatch::iter`.
+#[derive(Clone, Debug)]
+pub struct Operations<'b> {
+    steps: std::slice::Iter<'b, Step>,
+}
+
+impl<'b> Iterator for Operations<'b> {
+    type Item = Operation<'b>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.steps.next().map(Step::operation)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.steps.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Operations<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.steps.next_back().map(Step::operation)
+    }
+}
+
+impl ExactSizeIterator for Operations<'_> {}
+
+impl std::iter::FusedIterator for Operations<'_> {}
+
+/// ```
+/// # let mut batch = alluvium::WriteBatch::new();
+/// # batch.put("a", "1");
+/// for operation in &batch {
+///     println!("{operation:?}");
+/// }
+/// ```
+impl<'b> IntoIterator for &'b WriteBatch {
+    type Item = Operation<'b>;
+    type IntoIter = Operations<'b>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Adds a put for each pair.
+///
+/// ```
+/// # let mut batch = alluvium::WriteBatch::new();
+/// batch.delete_prefix("depth/");
+/// batch.extend([("depth/rhine", "2 m"), ("depth/elbe", "1 m")]);
+/// assert_eq!(batch.len(), 3);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {
+    fn extend<P: IntoIterator<Item = (K, V)>>(&mut self, pairs: P) {
+        let pairs = pairs.into_iter();
+        self.steps.reserve(pairs.size_hint().0);
+        pairs.for_each(|(key, value)| {
+            self.put(key, value);
+        });
+    }
+}
+
+/// A batch with a put for each pair.
+///
+/// ```
+/// # use std::collections::HashMap;
+/// let depths = HashMap::from([("rhine", "2 m"), ("elbe", "1 m")]);
+/// let batch: alluvium::WriteBatch = depths.iter().collect();
+/// assert_eq!(batch.len(), 2);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for WriteBatch {
+    fn from_iter<P: IntoIterator<Item = (K, V)>>(pairs: P) -> Self {
+        let mut batch = Self::new();
+        batch.extend(pairs);
+        batch
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +310,21 @@ mod tests {
                 Operation::Put { key: b"b", value: b"2" }
             ]
         );
+    }
+
+    #[test]
+    fn pairs_become_puts_in_their_order() {
+        let pairs = [("b", vec![1]), ("a", vec![2]), ("b", vec![3])];
+        let mut batch: WriteBatch = pairs.iter().map(|(key, value)| (key, value)).collect();
+        assert_eq!(batch, *WriteBatch::new().put("b", [1]).put("a", [2]).put("b", [3]));
+        batch.delete("a").extend([(String::from("c"), b"4")]);
+        let mut operations = (&batch).into_iter();
+        assert_eq!(operations.len(), 5);
+        assert_eq!(operations.next_back(), Some(Operation::Put { key: b"c", value: b"4" }));
+        assert_eq!(operations.next_back(), Some(Operation::Delete { key: b"a" }));
+        assert_eq!(operations.next(), Some(Operation::Put { key: b"b", value: &[1] }));
+        assert_eq!(operations.by_ref().count(), 2);
+        assert_eq!((operations.next(), operations.next_back()), (None, None));
     }
 
     #[test]

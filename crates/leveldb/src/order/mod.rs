@@ -115,7 +115,7 @@ impl Ordered {
         // Returned only on success, so that the cached buckets always equal those in the store.
         let known = std::mem::take(&mut writer.known);
         let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
-        for operation in batch.iter() {
+        for operation in batch {
             match operation {
                 Operation::Put { key, value } => change.put(key, value)?,
                 Operation::Delete { key } => change.delete(key)?,
