@@ -11,6 +11,10 @@ use crate::util::key::with_encoded;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 use std::iter::FusedIterator;
+use std::ops::ControlFlow;
+
+/// A key and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it
 /// may move to another thread and outlive the borrow of `Db`. An idle one costs little, but its snapshot retains old
@@ -115,6 +119,16 @@ impl Iter {
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.front.value() } else { &[] }
+    }
+
+    /// Calls `visit` for each remaining pair until it breaks.
+    pub(crate) fn visit(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        while self.advance()? {
+            if visit(self.front.user_key(), self.front.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes a new snapshot and keeps the bounds; the iterator becomes unpositioned, as if it were new. The old

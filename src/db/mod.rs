@@ -7,11 +7,13 @@ mod db;
 mod deterministic;
 pub(crate) mod iter;
 mod iter_adapters;
+mod maintenance;
 #[cfg(feature = "async")]
 mod nonblocking;
 #[cfg(test)]
 mod page_reads_tests;
 mod read_only;
+mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 

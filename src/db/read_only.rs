@@ -1,7 +1,7 @@
 //! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system
 //! (`docs/recovery.md`, Openers).
 
-use super::iter::Iter;
+use super::iter::{Iter, Pair};
 use super::snapshot::Snapshot;
 use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
@@ -13,6 +13,7 @@ use crate::engine::types::stats::{BranchFile, Stats};
 use crate::io::{PosixStorage, Storage};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
@@ -90,6 +91,31 @@ impl ReadOnlyDb {
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.snapshot().into_iter_within(Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    /// Whether a key has a value. See `Db::contains_key`.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.read.contains_at(key.as_ref(), SequenceNumber::MAX)
+    }
+
+    /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the pair with the greatest key; `None` if there is none. See `Db::last`.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Whether there are no keys. See `Db::is_empty`.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.keys().next().transpose()?.is_none())
+    }
+
+    /// Calls `visit` with each pair of a key range in order, until it breaks. See `Db::for_each`.
+    pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.range(range)?.visit(visit)
     }
 
     /// Estimates the size of a key range in bytes; see `Db::approximate_size`.

@@ -1,6 +1,6 @@
 //! A consistent view of the store at one moment.
 
-use super::iter::Iter;
+use super::iter::{Iter, Pair};
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
@@ -8,6 +8,7 @@ use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use crate::util::sync::Arc;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`.
@@ -60,9 +61,14 @@ impl Snapshot {
 
     /// Returns the value of a key at the snapshot; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let _inside = self.pin.begin_read()?;
         let mut value = Vec::new();
-        Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Reads the value of a key at the snapshot into `out` and replaces its contents. Returns false if the key is absent.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.get_at(key.as_ref(), self.pin.number(), out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
@@ -90,6 +96,32 @@ impl Snapshot {
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.iterate(Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    /// Whether a key has a value at the snapshot. See `Db::contains_key`.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.contains_at(key.as_ref(), self.pin.number())
+    }
+
+    /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the pair with the greatest key; `None` if there is none. See `Db::last`.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Whether there are no keys. See `Db::is_empty`.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.keys().next().transpose()?.is_none())
+    }
+
+    /// Calls `visit` with each pair of a key range in order, until it breaks. See `Db::for_each`.
+    pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.range(range)?.visit(visit)
     }
 
     pub(crate) fn iterate(&self, bounds: Bounds) -> Result<Iter> {

@@ -9,7 +9,7 @@ use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::merge::Values;
 use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// A cursor over the pairs of a key range as a transaction sees them, and a double-ended `Iterator`; it moves like an
 /// `Iter`. It shows the snapshot with the writes that the transaction had made when the iterator was created. Later
@@ -152,6 +152,16 @@ impl Drop for TransactionIter<'_> {
 }
 
 impl<'t> TransactionIter<'t> {
+    /// Calls `visit` for each remaining pair until it breaks.
+    pub(super) fn visit(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        while let Some(front) = self.advance()? {
+            if visit(&front.key, &front.value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Moves the front to the next pair that was not returned yet, and marks it as returned; `None` if none is left.
     fn advance(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {

@@ -230,5 +230,7 @@ impl ReadPath {
     }
 }
 
+mod contains;
+
 #[cfg(test)]
 mod tests;
