@@ -71,9 +71,9 @@ pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
     CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability, Goal, Iter,
     KeyRange, Keys, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation,
-    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Resources, ResourcesBuilder, Savepoint,
-    Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport,
-    WriteBatch, WriteOptions,
+    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder,
+    Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification,
+    VerifyReport, WriteBatch, WriteOptions,
 };
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};

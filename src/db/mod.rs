@@ -13,6 +13,7 @@ mod nonblocking;
 #[cfg(test)]
 mod page_reads_tests;
 mod read_only;
+mod readable;
 mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
@@ -38,5 +39,6 @@ pub use deterministic::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};
 pub use iter::Iter;
 pub use iter_adapters::{Keys, PinnedPairs};
 pub use read_only::ReadOnlyDb;
+pub use readable::Readable;
 pub use snapshot::Snapshot;
 pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys};

@@ -1,7 +1,7 @@
 //! The reads besides gets and iterators, compared with a model: on a store, a snapshot, a reader and a transaction.
 
 use crate::support::{Random, tiny};
-use alluvium::{Db, Error, Options, ReadOnlyDb, Snapshot, Transaction};
+use alluvium::{Db, Error, Options, ReadOnlyDb, Readable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -11,39 +11,38 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{number:04}").into_bytes()
 }
 
-/// Checks the reads of one type; they have the same names everywhere.
-macro_rules! check_reads {
-    ($check:ident, $type:ty) => {
-        fn $check(read: &$type, model: &Model, random: &mut Random) {
-            let pair = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
-            assert_eq!(read.first().unwrap(), model.first_key_value().map(pair));
-            assert_eq!(read.last().unwrap(), model.last_key_value().map(pair));
-            assert_eq!(read.is_empty().unwrap(), model.is_empty());
-            let mut value = b"what was there before".to_vec();
-            for number in (0..300).step_by(7) {
-                let key = key(number);
-                let expected = model.get(&key);
-                assert_eq!(read.contains_key(&key).unwrap(), expected.is_some(), "{}", key.escape_ascii());
-                assert_eq!(read.get_into(&key, &mut value).unwrap().then_some(&value), expected);
-                assert_eq!(read.get_pinned(&key).unwrap().as_deref(), expected.map(|value| &value[..]));
-            }
-            let (from, stop) = (key(random.below(300)), random.below(300) as usize);
-            let mut seen = Vec::new();
-            read.for_each(&from.., |key, value| {
-                seen.push((key.to_vec(), value.to_vec()));
-                if seen.len() == stop { Break(()) } else { Continue(()) }
-            })
-            .unwrap();
-            let limit = if stop == 0 { usize::MAX } else { stop };
-            assert!(seen.into_iter().eq(model.range(from..).take(limit).map(pair)));
-        }
-    };
+/// Checks the reads by the trait.
+fn check(read: &impl Readable, model: &Model, random: &mut Random) {
+    let pair = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
+    assert_eq!(read.first().unwrap(), model.first_key_value().map(pair));
+    assert_eq!(read.last().unwrap(), model.last_key_value().map(pair));
+    assert_eq!(read.is_empty().unwrap(), model.is_empty());
+    let mut value = b"what was there before".to_vec();
+    let keys: Vec<_> = (0..300).step_by(7).map(key).collect();
+    for (key, found) in keys.iter().zip(read.multi_get(&keys).unwrap()) {
+        let expected = model.get(key);
+        assert_eq!(found.as_ref(), expected);
+        assert_eq!(read.get(key).unwrap().as_ref(), expected);
+        assert_eq!(read.contains_key(key).unwrap(), expected.is_some(), "{}", key.escape_ascii());
+        assert_eq!(read.get_into(key, &mut value).unwrap().then_some(&value), expected);
+        assert_eq!(read.get_pinned(key).unwrap().as_deref(), expected.map(|value| &value[..]));
+    }
+    let from = key(random.below(300));
+    let stop = random.below(300) as usize;
+    let mut seen = Vec::new();
+    read.for_each(&from.., |key, value| {
+        seen.push((key.to_vec(), value.to_vec()));
+        if seen.len() == stop { Break(()) } else { Continue(()) }
+    })
+    .unwrap();
+    let limit = if stop == 0 { usize::MAX } else { stop };
+    assert!(seen.into_iter().eq(model.range(from.clone()..).take(limit).map(pair)));
+    let prefix = &from[..6];
+    let of_prefix = model.iter().filter(|(key, _)| key.starts_with(prefix)).map(pair);
+    assert!(read.prefix(prefix).unwrap().map(Result::unwrap).eq(of_prefix));
+    assert!(read.range(..&from).unwrap().map(Result::unwrap).eq(model.range(..from).map(pair)));
+    assert!(read.iter().unwrap().rev().map(Result::unwrap).eq(model.iter().rev().map(pair)));
 }
-
-check_reads!(check_db, Db);
-check_reads!(check_snapshot, Snapshot);
-check_reads!(check_reader, ReadOnlyDb);
-check_reads!(check_transaction, Transaction);
 
 #[test]
 fn reads_agree_with_a_model() {
@@ -85,19 +84,19 @@ fn reads_agree_with_a_model() {
             transaction.delete_prefix("").unwrap();
             own.clear();
         }
-        check_transaction(&transaction, &own, &mut random);
-        check_db(&db, &model, &mut random);
+        check(&transaction, &own, &mut random);
+        check(&db, &model, &mut random);
         transaction.commit().unwrap();
         model = own;
         if round % 4 == 0 {
             db.flush().unwrap();
         }
-        check_db(&db, &model, &mut random);
-        check_snapshot(&before, &old, &mut random);
+        check(&db, &model, &mut random);
+        check(&before, &old, &mut random);
         if round % 5 == 0 {
             (before, old) = (db.snapshot().unwrap(), model.clone());
             let reader = ReadOnlyDb::open(directory.path(), Options::default()).unwrap();
-            check_reader(&reader, &model, &mut random);
+            check(&reader, &model, &mut random);
         }
         assert_eq!(db.pop_first().unwrap(), model.pop_first());
         assert_eq!(db.pop_last().unwrap(), model.pop_last());
