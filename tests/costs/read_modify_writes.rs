@@ -75,13 +75,13 @@ fn child() {
     let mut pairs = db.iter().unwrap();
     section(|number| {
         pairs.seek(key(number)).unwrap();
-        assert!(pairs.valid() && pairs.key() == key(number));
+        assert_eq!(pairs.key(), Some(&key(number)[..]));
     });
     drop(pairs);
     section(|number| {
         let mut pairs = db.iter().unwrap();
         pairs.seek(key(number)).unwrap();
-        assert!(pairs.valid() && pairs.key() == key(number));
+        assert_eq!(pairs.key(), Some(&key(number)[..]));
     });
 }
 

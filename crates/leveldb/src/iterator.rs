@@ -58,9 +58,9 @@ impl Part {
 impl Entry {
     /// Publishes the entry of a cursor.
     fn show(&self, cursor: Option<&Cursor>) {
-        if let Some(cursor) = cursor.filter(|cursor| cursor.valid()) {
-            self.key.show(cursor.key());
-            self.value.show(cursor.value());
+        if let Some((key, value)) = cursor.and_then(Cursor::pair) {
+            self.key.show(key);
+            self.value.show(value);
             self.place.store(POSITIONED, Ordering::Relaxed);
         } else {
             self.place.store(UNPOSITIONED, Ordering::Relaxed);

@@ -211,27 +211,11 @@ impl Cursor {
         }
     }
 
-    /// Whether the cursor is positioned on a pair.
-    pub fn valid(&self) -> bool {
+    /// Returns the key and the value of the pair; `None` if the cursor is unpositioned.
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Self::Bytes(iter) => iter.valid(),
-            Self::Caller(cursor) => cursor.valid(),
-        }
-    }
-
-    /// Returns the key of the pair.
-    pub fn key(&self) -> &[u8] {
-        match self {
-            Self::Bytes(iter) => iter.key(),
-            Self::Caller(cursor) => cursor.key(),
-        }
-    }
-
-    /// Returns the value of the pair.
-    pub fn value(&self) -> &[u8] {
-        match self {
-            Self::Bytes(iter) => iter.value(),
-            Self::Caller(cursor) => cursor.value(),
+            Self::Bytes(iter) => iter.pair(),
+            Self::Caller(cursor) => cursor.valid().then(|| (cursor.key(), cursor.value())),
         }
     }
 }

@@ -134,14 +134,19 @@ impl<'t> TransactionIter<'t> {
         self.front.valid()
     }
 
-    /// The key at the cursor; empty if the iterator is unpositioned.
-    pub fn key(&self) -> &[u8] {
-        if self.valid() { &self.front.key } else { &[] }
+    /// The key at the cursor; `None` if the iterator is unpositioned.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.valid().then_some(&self.front.key)
     }
 
-    /// The value at the cursor; empty if the iterator is unpositioned.
-    pub fn value(&self) -> &[u8] {
-        if self.valid() { &self.front.value } else { &[] }
+    /// The value at the cursor; `None` if the iterator is unpositioned.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.valid().then_some(&self.front.value)
+    }
+
+    /// The key and the value at the cursor; `None` if the iterator is unpositioned.
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then_some((&self.front.key, &self.front.value))
     }
 }
 
@@ -346,7 +351,7 @@ impl<'t> TransactionCursor<'t> {
             self.set_direction(true);
             self.base.seek(&self.key)?;
         }
-        if self.base.valid() && self.base.key() == self.key {
+        if self.base.key() == Some(&self.key) {
             self.base.step()?;
         }
         self.find(Some(Bound::Excluded(self.key.clone())))
@@ -361,7 +366,7 @@ impl<'t> TransactionCursor<'t> {
             self.set_direction(false);
             self.base.seek_for_prev(&self.key)?;
         }
-        if self.base.valid() && self.base.key() == self.key {
+        if self.base.key() == Some(&self.key) {
             self.base.step_back()?;
         }
         self.find(Some(Bound::Excluded(self.key.clone())))
@@ -381,7 +386,7 @@ impl<'t> TransactionCursor<'t> {
             if self.own.is_none() {
                 self.own = Some(self.next_own(&state.writes, from.as_ref()));
             }
-            let base = self.base.valid().then(|| self.base.key());
+            let base = self.base.key();
             let forward = self.forward;
             let is_next =
                 |own: &mut Vec<u8>| base.is_none_or(|base| if forward { &own[..] <= base } else { &own[..] >= base });
@@ -400,7 +405,7 @@ impl<'t> TransactionCursor<'t> {
                 self.key.extend_from_slice(base);
                 self.value.clear();
                 if !self.keys_only {
-                    self.value.extend_from_slice(self.base.value());
+                    self.value.extend_from_slice(self.base.value().unwrap_or_default());
                 }
                 break;
             };
@@ -416,7 +421,7 @@ impl<'t> TransactionCursor<'t> {
                 }
                 Some(None) => {
                     drop(state);
-                    if self.base.valid() && self.base.key() == own {
+                    if self.base.key() == Some(&own) {
                         if self.forward { self.base.step()? } else { self.base.step_back()? }
                     }
                     from = Some(Bound::Excluded(own));
@@ -444,9 +449,8 @@ impl<'t> TransactionCursor<'t> {
         }
         let start = own.chain([range.start]).max().unwrap_or_default();
         self.base.seek_for_prev(&start)?;
-        let is_inside = self.base.valid()
-            && self.base.key() == start
-            && self.own.as_ref().is_none_or(|own| own.as_ref() != Some(&start));
+        let is_inside =
+            self.base.key() == Some(&start) && self.own.as_ref().is_none_or(|own| own.as_ref() != Some(&start));
         if is_inside { self.base.step_back() } else { Ok(()) }
     }
 

@@ -311,7 +311,7 @@ impl Filled {
                     }
                 }
             }
-            let standing = iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
+            let standing = iter.pair().map(|(key, value)| (key.to_vec(), value.to_vec()));
             prop_assert_eq!(standing.as_ref(), expected.standing(), "after {:?}", a_move);
         }
         take_rest(iter, *rest, sides, &mut expected)
@@ -376,9 +376,9 @@ fn a_refreshed_iterator_releases_its_old_snapshot() {
     db.put("a", "new").unwrap();
     db.put("b", "new").unwrap();
     db.put("c", "outside").unwrap();
-    assert_eq!((iter.value(), db.stats().snapshots), (&b"old"[..], 1));
+    assert_eq!((iter.value(), db.stats().snapshots), (Some(&b"old"[..]), 1));
     iter.refresh().unwrap();
-    assert_eq!((iter.valid(), iter.key(), db.stats().snapshots), (false, &b""[..], 1));
+    assert_eq!((iter.valid(), iter.key(), iter.value(), db.stats().snapshots), (false, None, None, 1));
     let pairs: Vec<Pair> = iter.by_ref().map(Result::unwrap).collect();
     assert_eq!(pairs, [(b"a".to_vec(), b"new".to_vec()), (b"b".to_vec(), b"new".to_vec())]);
     db.close().unwrap();

@@ -186,7 +186,8 @@ fn check_idle_iterators(options: Options) {
         contents.overwrite(&db, &mut random, &mut next);
     }
     let expected: Vec<(String, Value)> = contents.pairs().collect();
-    let standing = |iter: &Iter| (String::from_utf8(iter.key().to_vec()).unwrap(), decode(Some(iter.value())).unwrap());
+    let standing =
+        |iter: &Iter| (String::from_utf8(iter.key().unwrap().to_vec()).unwrap(), decode(iter.value()).unwrap());
     // One in the middle, one that was not positioned, one at the end.
     let (mut middle, unpositioned, mut back) = (db.iter().unwrap(), db.iter().unwrap(), db.iter().unwrap());
     let half = expected.len() / 2;

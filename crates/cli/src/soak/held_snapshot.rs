@@ -52,10 +52,7 @@ impl HeldSnapshot {
                 }
             };
             let writer = self.model.writer;
-            let found = match self.iter.valid() {
-                true => Some(reading.pair(writer, self.iter.key(), self.iter.value())?),
-                false => None,
-            };
+            let found = self.iter.pair().map(|(key, value)| reading.pair(writer, key, value)).transpose()?;
             if found.map(|(key, _)| key) != expected {
                 return Err(Broken(format!(
                     "{}: the iterator behind {:?} stands on {:?}, expected {expected:?}",

@@ -376,7 +376,7 @@ fn keys(numbers: &[Key]) -> Vec<Vec<u8>> {
 }
 
 fn moved(iterator: &mut Iter, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
-    let pair = |iterator: &Iter| iterator.valid().then(|| (iterator.key().to_vec(), iterator.value().to_vec()));
+    let pair = |iterator: &Iter| iterator.pair().map(|(key, value)| (key.to_vec(), value.to_vec()));
     let mut stood = vec![pair(iterator)];
     for going in moves {
         match going {
