@@ -87,7 +87,7 @@ impl AsyncDb {
 
     /// `Db::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot()?.multi_get(keys).await
+        self.snapshot().multi_get(keys).await
     }
 
     /// `Db::put`.
@@ -211,18 +211,18 @@ impl AsyncDb {
     }
 
     /// `Db::snapshot`. Not a future, since it only waits for writes that are in progress.
-    pub fn snapshot(&self) -> Result<AsyncSnapshot> {
-        Ok(AsyncSnapshot::new(self.db.snapshot()?))
+    pub fn snapshot(&self) -> AsyncSnapshot {
+        AsyncSnapshot::new(self.db.snapshot())
     }
 
     /// Scans the pairs in a key range in order, at a new snapshot.
     pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
-        self.snapshot()?.scan(range)
+        self.snapshot().scan(range)
     }
 
     /// Scans the pairs whose keys start with a prefix in order, at a new snapshot.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.snapshot()?.scan_prefix(prefix)
+        self.snapshot().scan_prefix(prefix)
     }
 
     /// `Db::flush`.

@@ -14,7 +14,7 @@ use blocking::unblock;
 /// # let db = alluvium::AsyncDb::new(db.into());
 /// # futures_lite::future::block_on(async {
 /// db.put("key", "old").await?;
-/// let snapshot = db.snapshot()?;
+/// let snapshot = db.snapshot();
 /// db.put("key", "new").await?;
 /// assert_eq!(snapshot.get("key").await?.as_deref(), Some(&b"old"[..]));
 /// # Ok::<(), alluvium::Error>(())

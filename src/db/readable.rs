@@ -29,7 +29,7 @@ use std::ops::ControlFlow;
 /// }
 ///
 /// db.put("log/1", "opened")?;
-/// let snapshot = db.snapshot()?;
+/// let snapshot = db.snapshot();
 /// let closes = |store: &alluvium::Transaction| {
 ///     store.put("log/2", "closed")?;
 ///     newest_entry(store, "log/")

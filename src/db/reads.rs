@@ -132,9 +132,20 @@ impl Db {
     }
 
     /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before
-    /// the call, and none that starts after it. Taking one is cheap and does not stop writers.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::take(&self.engine.read))
+    /// the call, and none that starts after it. Taking one is cheap and does not stop writers. This cannot fail: of a
+    /// store that is closed, or in a forked child, it is the reads of the snapshot that return an error.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("river", "sand")?;
+    /// assert_eq!(snapshot.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.engine.read)
     }
 
     /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
@@ -145,13 +156,12 @@ impl Db {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
     /// let minute = std::time::Duration::from_secs(60);
-    /// let (one, other) = (db.relaxed_snapshot(minute)?, db.relaxed_snapshot(minute)?);
+    /// let (one, other) = (db.relaxed_snapshot(minute), db.relaxed_snapshot(minute));
     /// assert_eq!(one.number(), other.number());
     /// # Ok::<(), alluvium::Error>(())
     /// ```
-    pub fn relaxed_snapshot(&self, age: Duration) -> Result<Snapshot> {
-        self.engine.read.check_open()?;
-        Ok(Snapshot::share(&self.engine.read, age))
+    pub fn relaxed_snapshot(&self, age: Duration) -> Snapshot {
+        Snapshot::share(&self.engine.read, age)
     }
 
     /// Iterates over all pairs, at a new snapshot.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
 /// db.put("key", "old")?;
-/// let snapshot = db.snapshot()?;
+/// let snapshot = db.snapshot();
 /// db.put("key", "new")?;
 /// assert_eq!(snapshot.get("key")?.as_deref(), Some(&b"old"[..]));
 /// # Ok::<(), alluvium::Error>(())
@@ -35,12 +35,23 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn take(read: &Arc<ReadPath>) -> Self {
+        if read.check_open().is_err() {
+            return Self::unreadable(read);
+        }
         Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
+    }
+
+    /// A snapshot whose reads return the error of `ReadPath::check_open`.
+    fn unreadable(read: &Arc<ReadPath>) -> Self {
+        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.unreadable(&read.sequencer)) }
     }
 
     /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past
     /// number is never pinned again.
     pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
+        if read.check_open().is_err() {
+            return Self::unreadable(read);
+        }
         let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
         Self { read: Arc::clone(read), pin }
     }

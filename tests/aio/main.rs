@@ -121,7 +121,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     let mut batch = WriteBatch::new();
     batch.put("one", "1").put("two", "2");
     block_on(db.write(batch)).unwrap();
-    assert_eq!(polled(db.snapshot().unwrap().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(polled(db.snapshot().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
     // A key that needs the disk among keys that do not; a scan; a read-modify-write.
     let keys = ["one".into(), key(4000), "two".into()];
     let mut many = pin!(send(db.multi_get(&keys)));
@@ -140,7 +140,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     // Now its page is cached.
     gate.set_closed(true);
     assert_eq!(polled(db.get(key(17))).unwrap().unwrap(), Some(value(17)));
-    assert_eq!(polled(db.snapshot().unwrap().get(key(17))).unwrap().unwrap(), Some(value(17)));
+    assert_eq!(polled(db.snapshot().get(key(17))).unwrap().unwrap(), Some(value(17)));
     gate.set_closed(false);
     // Another thread reads a value file, each time.
     for _ in 0..2 {
@@ -194,7 +194,7 @@ fn async_methods_agree_with_blocking_methods() {
         db.put_with("b", "2", synced).await.unwrap();
         assert!(db.db().stats().synced_number >= 2);
         db.put("large", vec![3; 400 << 10]).await.unwrap();
-        let before = db.snapshot().unwrap();
+        let before = db.snapshot();
         db.delete("a").await.unwrap();
         db.delete_with("large", synced).await.unwrap();
         let mut batch = WriteBatch::new();

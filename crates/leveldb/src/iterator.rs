@@ -95,7 +95,7 @@ pub extern "C" fn leveldb_create_iterator(db: Handle<Database>, options: Handle<
     boundary::infallible("leveldb_create_iterator", Handle::NULL, || {
         let database = db.get()?;
         let made = database.moment(&*options.get()?).and_then(|moment| {
-            let moment = moment.map_or_else(|| database.store.snapshot(), Ok)?;
+            let moment = moment.unwrap_or_else(|| database.store.snapshot());
             database.store.cursor(&moment)
         });
         let (cursor, error) = match made {

@@ -131,10 +131,10 @@ impl Store {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self) -> alluvium::Result<Moment> {
+    pub fn snapshot(&self) -> Moment {
         match &self.order {
-            Order::Bytes => Ok(Moment::Bytes(self.db.snapshot()?)),
-            Order::Caller(ordered) => Ok(Moment::Caller(ordered.snapshot(&self.db)?)),
+            Order::Bytes => Moment::Bytes(self.db.snapshot()),
+            Order::Caller(ordered) => Moment::Caller(ordered.snapshot(&self.db)),
         }
     }
 

@@ -52,10 +52,10 @@ impl Engine {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self) -> alluvium::Result<Snapshot> {
+    pub fn snapshot(&self) -> Snapshot {
         match self {
             Self::Writer(db) => db.snapshot(),
-            Self::Reader(db) => Ok(db.snapshot()),
+            Self::Reader(db) => db.snapshot(),
         }
     }
 

@@ -76,7 +76,7 @@ fn handles_that_outlive_the_store_get_a_clear_error() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     db.put("a", "1").unwrap();
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     let mut iter = snapshot.iter().unwrap();
     iter.seek_first().unwrap();
     db.close().unwrap();
@@ -100,7 +100,7 @@ fn iterators_that_follow_each_other_read_their_own_snapshots_and_ranges() {
     // The cursor that is left has no Memtable.
     assert_eq!(pairs(db.iter().unwrap()), [pair("a", "1"), pair("c", "1")]);
     db.put("b", "2").unwrap();
-    let old = db.snapshot().unwrap();
+    let old = db.snapshot();
     assert_eq!(pairs(db.iter().unwrap()), [pair("a", "1"), pair("b", "2"), pair("c", "1")]);
     db.put("b", "3").unwrap();
     db.delete("c").unwrap();

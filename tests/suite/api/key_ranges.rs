@@ -20,7 +20,7 @@ fn check(range: impl KeyRange, expected: &[&str]) {
     let db = Db::open(directory.path(), tiny()).unwrap();
     fill(&db);
     assert_eq!(names(db.range(&range).unwrap()), expected);
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     assert_eq!(names(snapshot.range(&range).unwrap()), expected);
     let reader = ReadOnlyDb::open(directory.path(), Options::default()).unwrap();
     assert_eq!(names(reader.range(&range).unwrap()), expected);

@@ -112,7 +112,7 @@ impl World {
             }
             900..960 => self.scan(),
             960..970 => {
-                let snapshot = self.db().snapshot().unwrap();
+                let snapshot = self.db().snapshot();
                 self.snapshots.push((snapshot, self.model.clone()));
                 if self.snapshots.len() > 4 {
                     let gone = self.random.below(self.snapshots.len() as u64) as usize;

@@ -50,7 +50,7 @@ fn reads_agree_with_a_model() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     let mut model = Model::new();
-    let (mut before, mut old) = (db.snapshot().unwrap(), Model::new());
+    let (mut before, mut old) = (db.snapshot(), Model::new());
     for round in 0..60 {
         let transaction = db.transaction().unwrap();
         let mut own = model.clone();
@@ -94,7 +94,7 @@ fn reads_agree_with_a_model() {
         check(&db, &model, &mut random);
         check(&before, &old, &mut random);
         if round % 5 == 0 {
-            (before, old) = (db.snapshot().unwrap(), model.clone());
+            (before, old) = (db.snapshot(), model.clone());
             let reader = ReadOnlyDb::open(directory.path(), Options::default()).unwrap();
             check(&reader, &model, &mut random);
         }

@@ -213,7 +213,7 @@ struct Filled {
 impl Filled {
     fn new(writes: &[Write], place: Place) -> Self {
         let db = DeterministicDb::open_small(Arc::new(SimulatedStorage::new(1)), tiny()).unwrap();
-        let old = (db.snapshot().unwrap(), Model::new());
+        let old = (db.snapshot(), Model::new());
         let mut filled = Self { db, model: Model::new(), old };
         for (at, write) in writes.iter().enumerate() {
             let value = |length: &usize| vec![at as u8; *length];
@@ -237,7 +237,7 @@ impl Filled {
                 }
                 Write::Flush if place == Place::Both => filled.db.flush().unwrap(),
                 Write::Flush => {}
-                Write::Snapshot => filled.old = (filled.db.snapshot().unwrap(), filled.model.clone()),
+                Write::Snapshot => filled.old = (filled.db.snapshot(), filled.model.clone()),
             }
         }
         if place == Place::Files {
@@ -395,7 +395,7 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
         db.put(key(number), vec![number as u8; 1000]).unwrap();
     }
     db.flush().unwrap();
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     // The first read brings each page into the cache.
     let pinned: Vec<Pinned> = (0..400).map(|number| db.get_pinned(key(number)).unwrap().unwrap()).collect();
     let scanned: Vec<Pinned> = snapshot.iter().unwrap().pinned().map(|pair| pair.unwrap().1).collect();

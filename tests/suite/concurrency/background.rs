@@ -107,7 +107,7 @@ fn optimize_rewrites_less_and_leaves_one_run_to_read() {
         let (_disk, db) = deterministic(2);
         // Keys in order, so that each leaf is one run, some with retained versions of a snapshot.
         (0..5000).for_each(|at| db.put(key(at), [1; 100]).unwrap());
-        let snapshot = db.snapshot().unwrap();
+        let snapshot = db.snapshot();
         (0..500).for_each(|at| db.put(key(at), [2; 100]).unwrap());
         db.compact().unwrap();
         drop(snapshot);
@@ -180,7 +180,7 @@ fn the_merge_of_a_cancelled_call_ends() {
     // Only the call has work here: each leaf is one run, and too few of its retained versions are unneeded for a merge
     // to be due.
     fill(&db, 5003, &[1; 100]);
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     (0..5003).step_by(5).for_each(|at| db.put(key(at), [2; 100]).unwrap());
     db.compact().unwrap();
     drop(snapshot);

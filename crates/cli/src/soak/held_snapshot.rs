@@ -20,7 +20,7 @@ pub struct HeldSnapshot {
 impl HeldSnapshot {
     /// Called by the writer itself, between two of its operations, so it holds exactly the model's state.
     pub fn take(db: &Db, model: &Model) -> Result<Self, Broken> {
-        let snapshot = db.snapshot()?;
+        let snapshot = db.snapshot();
         let iter = snapshot.prefix(Work::prefix(model.writer))?;
         Ok(Self { snapshot, model: model.clone(), iter, at: None })
     }

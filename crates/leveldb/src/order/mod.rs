@@ -152,9 +152,9 @@ impl Ordered {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self, db: &Db) -> alluvium::Result<OrderedSnapshot> {
+    pub fn snapshot(&self, db: &Db) -> OrderedSnapshot {
         let _unchanging: MutexGuard<'_, Writer> = self.writer.lock();
-        Ok(OrderedSnapshot { data: db.snapshot()?, fences: self.fences.load_full() })
+        OrderedSnapshot { data: db.snapshot(), fences: self.fences.load_full() }
     }
 
     /// Creates a cursor at a snapshot.

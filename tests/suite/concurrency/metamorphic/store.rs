@@ -222,7 +222,7 @@ impl Store {
             Operation::Transaction(actions, ending) => return transactions::run(self.db(), actions, *ending),
             Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
-            Operation::Snapshot => self.snapshots.push(self.db().snapshot().unwrap()),
+            Operation::Snapshot => self.snapshots.push(self.db().snapshot()),
             Operation::DropSnapshot(which) => {
                 if let Some(at) = chosen(*which, self.snapshots.len()) {
                     self.snapshots.remove(at);
