@@ -12,6 +12,7 @@ mod multi_get;
 mod range_deletes;
 mod read_statistics;
 mod reads;
+mod refresh;
 mod reopen;
 pub mod resources;
 mod retained_versions;

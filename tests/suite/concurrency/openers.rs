@@ -405,6 +405,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
             forked(db.take("a").map(drop)),
             forked(db.pop_first().map(drop)),
             forked(reader.get("a").map(drop)),
+            forked(reader.refresh()),
             forked(db.update("a", |_| None).map(drop)),
             forked(db.transaction().map(drop)),
             forked(transaction.get("a").map(drop)),
