@@ -125,10 +125,10 @@ fn main() {
     let mut iter = db.iter().expect("an iterator");
     let (mut count, mut previous) = (0u64, Vec::new());
     iter.seek_first().expect("a first pair");
-    while iter.valid() {
-        let found: [u8; 8] = iter.key().try_into().expect("an 8-byte key");
+    while let Some((key, found_value)) = iter.pair() {
+        let found: [u8; 8] = key.try_into().expect("an 8-byte key");
         assert!(count == 0 || previous[..] < found[..], "out of order");
-        assert_eq!(iter.value(), value(&pool, found), "wrong value");
+        assert_eq!(found_value, value(&pool, found), "wrong value");
         previous = found.to_vec();
         count += 1;
         iter.step().expect("a next pair");

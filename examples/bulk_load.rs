@@ -53,7 +53,7 @@ pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     println!("{pairs} pairs in {seconds:.2} s: {:.0} a second", pairs as f64 / seconds);
 
-    db.optimize::<&[u8]>(..)?;
+    db.optimize(..)?;
     println!("{}", db.stats());
     // An earlier run may have left more pairs.
     assert!(db.iter()?.keys().count() as u64 >= pairs);

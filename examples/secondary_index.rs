@@ -36,7 +36,7 @@ fn set_mail(db: &Db, number: u32, mail: &str) -> alluvium::Result<bool> {
 
 /// The user of an address: reads the index, then the user, from one snapshot.
 fn by_mail(db: &Db, mail: &str) -> alluvium::Result<Option<u32>> {
-    let snapshot = db.snapshot()?;
+    let snapshot = db.snapshot();
     let Some(number) = snapshot.get(mail_key(mail))? else { return Ok(None) };
     let number = number.try_into().map_or(0, u32::from_be_bytes);
     let user = snapshot.get(user_key(number))?;

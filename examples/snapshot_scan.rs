@@ -73,7 +73,7 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
 }
 
 fn report(db: &Db, transfers: &AtomicU64) -> alluvium::Result<()> {
-    let snapshot = db.snapshot()?;
+    let snapshot = db.snapshot();
     let before = transfers.load(Ordering::Relaxed);
     let (mut sum, mut richest) = (0, (0, 0));
     for pair in snapshot.prefix("account/")? {

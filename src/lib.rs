@@ -69,11 +69,11 @@ mod value;
 pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
-    CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability, Goal, Iter, Keys,
-    LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Options, Pinned,
-    PinnedPairs, ReadOnlyDb, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap,
-    TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport, WriteBatch,
-    WriteOptions,
+    CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability, Goal, Iter,
+    KeyRange, Keys, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation,
+    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder,
+    Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification,
+    VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::MergeOperator;
 pub use util::fork::ForkCount;
@@ -102,6 +102,43 @@ pub mod storage {
 pub mod limits {
     pub use crate::util::limits::{BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 }
+
+/// The types that any thread may use and own, checked by the compiler.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    const fn is_sent<T: Send>() {}
+    is_shared::<Db>();
+    is_shared::<ReadOnlyDb>();
+    is_shared::<Snapshot>();
+    is_shared::<Transaction>();
+    is_shared::<Savepoint>();
+    is_shared::<Iter>();
+    is_shared::<Keys>();
+    is_shared::<PinnedPairs>();
+    is_sent::<TransactionIter<'_>>();
+    is_sent::<TransactionKeys<'_>>();
+    is_shared::<Pinned>();
+    is_shared::<WriteBatch>();
+    is_shared::<Operations<'_>>();
+    is_shared::<Options>();
+    is_shared::<WriteOptions>();
+    is_shared::<TransactOptions>();
+    is_shared::<CompactOptions>();
+    is_shared::<Cancellation>();
+    is_shared::<BackgroundPause>();
+    is_shared::<Resources>();
+    is_shared::<ResourcesBuilder>();
+    is_shared::<Stats>();
+    is_shared::<Error>();
+    is_shared::<storage::PosixStorage>();
+    is_shared::<storage::MemoryStorage>();
+    #[cfg(feature = "async")]
+    {
+        is_shared::<AsyncDb>();
+        is_shared::<AsyncSnapshot>();
+        is_sent::<Scan>();
+    }
+};
 
 /// Makes the README's example a test.
 #[cfg(doctest)]

@@ -222,7 +222,7 @@ impl Case for Walk {
         self.start();
         let mut out = Vec::new();
         for _ in 0..=BATCH {
-            assert!(self.db.get_into(self.iter.key(), &mut out).expect("a get"));
+            assert!(self.db.get_into(self.iter.key().expect("a pair"), &mut out).expect("a get"));
             self.iter.step().expect("a step");
         }
         self.start();

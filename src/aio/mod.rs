@@ -11,10 +11,10 @@ use crate::db::Db;
 use crate::db::transaction::Transaction;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::change::{Change, Swap};
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::util::{Error, Result};
 use blocking::unblock;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 pub use scan::Scan;
@@ -42,7 +42,7 @@ pub use snapshot::AsyncSnapshot;
 /// block_on(async {
 ///     db.put("river", "silt").await?;
 ///     assert_eq!(db.get("river").await?.as_deref(), Some(&b"silt"[..]));
-///     let mut pairs = db.scan::<&str>(..)?;
+///     let mut pairs = db.scan(..)?;
 ///     while let Some(pair) = pairs.next().await {
 ///         let (key, value) = pair?;
 ///         println!("{} bytes under {key:?}", value.len());
@@ -87,7 +87,7 @@ impl AsyncDb {
 
     /// `Db::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot()?.multi_get(keys).await
+        self.snapshot().multi_get(keys).await
     }
 
     /// `Db::put`.
@@ -121,7 +121,7 @@ impl AsyncDb {
     }
 
     /// `Db::delete_range`. It runs on another thread.
-    pub async fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub async fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(range);
         self.write(batch).await
@@ -230,18 +230,18 @@ impl AsyncDb {
     }
 
     /// `Db::snapshot`. Not a future, since it only waits for writes that are in progress.
-    pub fn snapshot(&self) -> Result<AsyncSnapshot> {
-        Ok(AsyncSnapshot::new(self.db.snapshot()?))
+    pub fn snapshot(&self) -> AsyncSnapshot {
+        AsyncSnapshot::new(self.db.snapshot())
     }
 
     /// Scans the pairs in a key range in order, at a new snapshot.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
-        self.snapshot()?.scan(range)
+    pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
+        self.snapshot().scan(range)
     }
 
     /// Scans the pairs whose keys start with a prefix in order, at a new snapshot.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.snapshot()?.scan_prefix(prefix)
+        self.snapshot().scan_prefix(prefix)
     }
 
     /// `Db::flush`.

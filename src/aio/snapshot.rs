@@ -2,9 +2,9 @@
 
 use super::scan::Scan;
 use crate::db::snapshot::Snapshot;
+use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use blocking::unblock;
-use std::ops::RangeBounds;
 
 /// A `Snapshot` whose methods are futures. They block no polling thread; see `AsyncDb`.
 ///
@@ -14,7 +14,7 @@ use std::ops::RangeBounds;
 /// # let db = alluvium::AsyncDb::new(db.into());
 /// # futures_lite::future::block_on(async {
 /// db.put("key", "old").await?;
-/// let snapshot = db.snapshot()?;
+/// let snapshot = db.snapshot();
 /// db.put("key", "new").await?;
 /// assert_eq!(snapshot.get("key").await?.as_deref(), Some(&b"old"[..]));
 /// # Ok::<(), alluvium::Error>(())
@@ -69,7 +69,7 @@ impl AsyncSnapshot {
     }
 
     /// Scans the pairs in a key range in order.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
+    pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
         self.snapshot.range(range).map(Scan::new)
     }
 

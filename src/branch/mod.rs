@@ -44,6 +44,6 @@ pub use maplet::{Maplet, MapletPlan};
 pub use origins::{Origin, Origins};
 #[cfg(feature = "async")]
 pub use read::CacheOnlyPages;
-pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped, WholeFilter};
+pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped, ValuelessPages, WholeFilter};
 pub use scan::{BranchCursor, Purpose, Target, search_together};
 pub use write::BranchBuilder;

@@ -1,31 +1,23 @@
 //! `Db`: a store that is open for reading and writing.
 
-use super::iter::Iter;
-use super::snapshot::Snapshot;
+use super::iter::Pair;
 use super::transaction::{self, TransactOptions, Transaction};
 use crate::engine::engine::Engine;
 use crate::engine::open::host::Host;
 use crate::engine::open::opening;
-use crate::engine::read::pinned_value::Pinned;
 use crate::engine::resources::process_default;
 use crate::engine::scheduler::Driver;
-use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::space::small_disk::fit_to_disk;
-use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
-use crate::engine::tools::verify;
+use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::batch::WriteBatch;
-use crate::engine::types::bounds::{Bounds, UserRange};
+use crate::engine::types::bounds::UserRange;
 use crate::engine::types::change::{Change, Swap};
-use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::{Durability, Options, WriteOptions};
-use crate::engine::types::stats::{BranchFile, Stats};
-use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::io::{PosixStorage, Storage, TemporaryDirectory};
-use crate::util::{Error, Result, SequenceNumber};
-use std::ops::RangeBounds;
+use crate::util::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A store that is open for reading and writing. Every method may be called from any thread: share a `Db` by reference
 /// or in an `Arc`.
@@ -153,12 +145,12 @@ impl Db {
     ///
     /// # Errors
     /// Like `delete`. It is not an error if the range is empty.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.delete_range_with(range, WriteOptions::default())
     }
 
     /// Like `delete_range`, with options.
-    pub fn delete_range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, options: WriteOptions) -> Result<()> {
+    pub fn delete_range_with(&self, range: impl KeyRange, options: WriteOptions) -> Result<()> {
         self.engine.write.delete_range(UserRange::of_range(range), self.durability(options))
     }
 
@@ -327,6 +319,77 @@ impl Db {
         self.engine.write.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
     }
 
+    /// Atomically removes a key and returns its value; `None` if it was absent. Of several that take one key, one gets
+    /// the value.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("message", "hello")?;
+    /// assert_eq!(db.take("message")?.as_deref(), Some(&b"hello"[..]));
+    /// assert_eq!(db.take("message")?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like `update`.
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.take_with(key, WriteOptions::default())
+    }
+
+    /// Like `take`, with options.
+    pub fn take_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<Option<Vec<u8>>> {
+        let mut taken = None;
+        // The delete is placed only if nobody has changed the key since this function saw it.
+        self.update_with(key, options, |old| {
+            taken = old.map(<[u8]>::to_vec);
+            Change::Delete
+        })?;
+        Ok(taken)
+    }
+
+    /// Atomically removes the first pair of the store and returns it; `None` if the store is empty. When the pair is
+    /// removed, no key before it exists: a write that puts one meanwhile makes this call search again, however often that
+    /// happens. Writes of later keys do not. With options, or for the first pair of a range: `Db::transact_with`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("job/1", "wash")?;
+    /// db.put("job/2", "dry")?;
+    /// assert_eq!(db.pop_first()?, Some((b"job/1".to_vec(), b"wash".to_vec())));
+    /// assert_eq!(db.pop_first()?, Some((b"job/2".to_vec(), b"dry".to_vec())));
+    /// assert_eq!(db.pop_first()?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like `update`.
+    pub fn pop_first(&self) -> Result<Option<Pair>> {
+        self.pop(Transaction::pop_first)
+    }
+
+    /// Atomically removes the last pair of the store and returns it; `None` if the store is empty. See `pop_first`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("undo/1", "typed a")?;
+    /// db.put("undo/2", "typed b")?;
+    /// assert_eq!(db.pop_last()?, Some((b"undo/2".to_vec(), b"typed b".to_vec())));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn pop_last(&self) -> Result<Option<Pair>> {
+        self.pop(Transaction::pop_last)
+    }
+
+    /// The range from the end of the store to the pair counts as read, so the commit fails if another write has changed it.
+    /// An attempt fails only because another write succeeded.
+    fn pop(&self, pop: fn(&Transaction) -> Result<Option<Pair>>) -> Result<Option<Pair>> {
+        let options = TransactOptions { attempts: u32::MAX, ..TransactOptions::default() };
+        self.transact_with(&options, pop)
+    }
+
     /// Begins an optimistic transaction.
     pub fn transaction(&self) -> Result<Transaction> {
         Transaction::begin(&self.engine.write)
@@ -367,266 +430,6 @@ impl Db {
         work: impl FnMut(&Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
         transaction::transact(&self.engine.write, options, work)
-    }
-
-    /// Returns the newest value of a key; `None` if the key is absent.
-    ///
-    /// # Errors
-    /// `Corruption`, with file and offset, if a file is damaged; `Io`.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then_some(value))
-    }
-
-    /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
-    /// Allocates nothing if the capacity of `out` suffices.
-    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.engine.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
-    }
-
-    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
-    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.engine.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
-    }
-
-    /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together,
-    /// so this is many times as fast as one `get` after the other.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("elbe", "North Sea")?;
-    /// assert_eq!(db.multi_get(&["elbe", "styx"])?, [Some(b"North Sea".to_vec()), None]);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        Snapshot::take(&self.engine.read).multi_get(keys)
-    }
-
-    /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before
-    /// the call, and none that starts after it. Taking one is cheap and does not stop writers.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::take(&self.engine.read))
-    }
-
-    /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
-    /// enough, otherwise a new one. It may miss the newest writes, including the caller's own. Many concurrent scans
-    /// are cheaper with shared snapshots: memory is sorted only once for them, and fewer versions are retained.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// let minute = std::time::Duration::from_secs(60);
-    /// let (one, other) = (db.relaxed_snapshot(minute)?, db.relaxed_snapshot(minute)?);
-    /// assert_eq!(one.number(), other.number());
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn relaxed_snapshot(&self, age: Duration) -> Result<Snapshot> {
-        self.engine.read.check_open()?;
-        Ok(Snapshot::share(&self.engine.read, age))
-    }
-
-    /// Iterates over all pairs, at a new snapshot.
-    pub fn iter(&self) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::all())
-    }
-
-    /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_range(range))
-    }
-
-    /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_prefix(prefix.as_ref()))
-    }
-
-    /// Estimates the size of a key range in bytes, in branch files and in memory. Old versions and deleted data count
-    /// until they are merged away.
-    ///
-    /// The estimate uses indexes and a sample of memory, and reads no data. Its resolution is about one leaf of a
-    /// branch file and a hundredth of memory. Values of 256 KiB or more, which are stored in value files, do not count.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("elbe", vec![7; 5000])?;
-    /// assert!(db.approximate_size("a".."f")? > 4000);
-    /// assert_eq!(db.approximate_size("f"..)?, 0);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        self.engine.read.approximate_size(&Bounds::of_range(range))
-    }
-
-    /// Incorporates all memory: writes it to branch files and waits until that is done.
-    ///
-    /// # Errors
-    /// `DiskFull`, `Io`; `ReadOnly` after an earlier failure.
-    pub fn flush(&self) -> Result<()> {
-        self.engine.background.generations.incorporate_all()
-    }
-
-    /// Makes all writes that returned before the call durable. Concurrent calls share one sync of the disk.
-    ///
-    /// # Errors
-    /// `Io`; `ReadOnly` after an earlier failure.
-    pub fn sync(&self) -> Result<()> {
-        self.engine.background.log.sync()
-    }
-
-    /// Compacts all keys; see `compact_range`.
-    pub fn compact(&self) -> Result<()> {
-        self.compact_range::<&[u8]>(..)
-    }
-
-    /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was
-    /// written before the call is in one run, without versions and deletes that no snapshot needs. Data that is in this
-    /// form already is not rewritten, so a second call costs nothing. An empty or inverted range is not an error.
-    ///
-    /// The call rewrites at most the data of the range, plus one leaf of the tree (up to eight times
-    /// `Options::write_buffer`) at each end. It needs free disk space for the leaves that are being rewritten. Reads
-    /// and writes continue meanwhile.
-    ///
-    /// Use this after many deletes or overwrites, if the space is needed soon. `optimize` makes reads as fast with less
-    /// work. `compact_with` reports progress and can be cancelled.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("2025-12-31", "old")?;
-    /// db.put("2026-01-01", "new")?;
-    /// db.delete("2025-12-31")?;
-    /// db.compact_range(.."2026")?;
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `DiskFull` if there is no space for the rewritten data; `ReadOnly` after an earlier failure.
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
-    }
-
-    /// Makes reads of a key range as fast as possible, with the least rewriting. All data of the range is flushed to
-    /// the leaves of the tree, which moves only references, and leaves with several runs are merged. Unlike
-    /// `compact_range`, it leaves a leaf with one run unchanged, even if that holds old versions and deletes.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("elbe", "North Sea")?;
-    /// db.optimize("a".."m")?;
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Like `compact_range`.
-    pub fn optimize<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let options = CompactOptions { goal: Goal::Reads, ..CompactOptions::default() };
-        self.compact_with(range, &options, &mut |_| ()).map(drop)
-    }
-
-    /// Like `compact_range` or `optimize`, depending on `CompactOptions::goal`. `progress` is called about twenty times
-    /// a second, and another thread can cancel the compaction. While background work is paused, the call waits.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// use alluvium::CompactOptions;
-    /// db.put("elbe", "North Sea")?;
-    /// let report = db.compact_with::<&[u8]>(.., &CompactOptions::default(), &mut |progress| {
-    ///     println!("{} of about {} bytes", progress.bytes_done, progress.bytes_total);
-    /// })?;
-    /// println!("{} bytes written", report.bytes_written);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `Cancelled` if it was cancelled; otherwise like `compact_range`.
-    pub fn compact_with<K: AsRef<[u8]>>(
-        &self,
-        range: impl RangeBounds<K>,
-        options: &CompactOptions,
-        progress: &mut dyn FnMut(CompactProgress),
-    ) -> Result<CompactReport> {
-        self.engine.background.compact(Bounds::of_range(range).into_keys(), options, progress)
-    }
-
-    /// Pauses merges and the removal of files until the returned guard is dropped. When the call returns, no merge
-    /// reads or writes. Pauses may overlap; merges continue when the last guard is dropped. Use this while something
-    /// else needs the disk, and in tests.
-    ///
-    /// Writes continue, since full Memtables are still incorporated. The merge debt that this leaves
-    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them, and reads meet more and more runs. A
-    /// write limit (`set_background_write_limit`), with which merges continue slowly, is often the better choice.
-    /// `close` does not wait for the end of a pause; `compact` and `optimize` do.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// let pause = db.pause_background();
-    /// assert!(db.stats().background_paused);
-    /// drop(pause);
-    /// assert!(!db.stats().background_paused);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn pause_background(&self) -> BackgroundPause {
-        BackgroundPause::begin(&self.engine.background.scheduler)
-    }
-
-    /// Changes `Options::background_write_limit`. Running background work follows the new limit at once. `None` removes
-    /// the limit.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.set_background_write_limit(Some(20 << 20))?;
-    /// assert_eq!(db.stats().background_write_limit, Some(20 << 20));
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a limit of 0; use `pause_background` to stop merges.
-    pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
-        check_write_limit(limit)?;
-        self.engine.background.throttle.write_limits.own().set(limit);
-        Ok(())
-    }
-
-    /// Waits until the background work is idle. Use this before measurements and before copying files. Work for
-    /// quiet times, which only makes reads cheaper, may begin a second later; `pause_background` prevents it.
-    ///
-    /// # Errors
-    /// The failure that blocks background work.
-    pub fn settle(&self) -> Result<()> {
-        self.engine.background.wait_until_idle()
-    }
-
-    /// Checks the whole store: reads all files and checks checksums, order, counts and the structure of the tree.
-    ///
-    /// # Errors
-    /// The first damage that was found, with file and offset. `verify_with` lists all damage.
-    pub fn verify(&self) -> Result<VerifyReport> {
-        let found = self.verify_with(Depth::Deep, &mut |_| ())?;
-        found.damage.into_iter().next().map_or(Ok(found.checked), Err)
-    }
-
-    /// Checks the store while others read and write it, and lists all damage. `progress` is called for each file.
-    ///
-    /// # Errors
-    /// `Io` if a file could not be checked. Damage is not an error here.
-    pub fn verify_with(&self, depth: Depth, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<Verification> {
-        verify::verify_open(&self.engine, depth, progress)
-    }
-
-    /// Returns statistics. The cost grows with the number of branch references in the tree.
-    pub fn stats(&self) -> Stats {
-        self.engine.background.statistics.gather()
-    }
-
-    /// Lists the branch files of the tree from the root down: newer data before older.
-    pub fn branch_files(&self) -> Vec<BranchFile> {
-        self.engine.read.branch_files()
     }
 
     /// Syncs and closes the store. Background work (incorporations, merges, compactions) is aborted; the next opening

@@ -11,6 +11,10 @@ use crate::util::key::with_encoded;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 use std::iter::FusedIterator;
+use std::ops::ControlFlow;
+
+/// A key and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it
 /// may move to another thread and outlive the borrow of `Db`. An idle one costs little, but its snapshot retains old
@@ -39,10 +43,10 @@ use std::iter::FusedIterator;
 /// assert_eq!(keys, [b"beech".to_vec(), b"birch".to_vec()]);
 /// let mut iter = db.iter()?;
 /// iter.seek_for_prev("b")?;
-/// assert_eq!(iter.key(), b"ash");
+/// assert_eq!(iter.key(), Some(&b"ash"[..]));
 /// iter.seek("b")?;
 /// let (last, _) = iter.next_back().expect("a pair")?;
-/// assert_eq!((&last[..], iter.key()), (&b"birch"[..], &b"beech"[..]));
+/// assert_eq!((&last[..], iter.key()), (&b"birch"[..], Some(&b"beech"[..])));
 /// assert_eq!(iter.count(), 1);
 /// # Ok::<(), alluvium::Error>(())
 /// ```
@@ -105,16 +109,48 @@ impl Iter {
         self.front.valid()
     }
 
-    /// The key at the cursor; empty if the iterator is unpositioned.
+    /// The key at the cursor; `None` if the iterator is unpositioned.
     #[inline]
-    pub fn key(&self) -> &[u8] {
-        if self.valid() { self.front.user_key() } else { &[] }
+    pub fn key(&self) -> Option<&[u8]> {
+        self.valid().then(|| self.front.user_key())
     }
 
-    /// The value at the cursor; empty if the iterator is unpositioned.
+    /// The value at the cursor; `None` if the iterator is unpositioned.
     #[inline]
-    pub fn value(&self) -> &[u8] {
-        if self.valid() { self.front.value() } else { &[] }
+    pub fn value(&self) -> Option<&[u8]> {
+        self.valid().then(|| self.front.value())
+    }
+
+    /// The key and the value at the cursor; `None` if the iterator is unpositioned.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.put("oder", "Baltic Sea")?;
+    /// let mut iter = db.iter()?;
+    /// assert_eq!(iter.pair(), None);
+    /// iter.seek_last()?;
+    /// while let Some((river, sea)) = iter.pair() {
+    ///     println!("{} flows to the {}", String::from_utf8_lossy(river), String::from_utf8_lossy(sea));
+    ///     iter.step_back()?;
+    /// }
+    /// assert_eq!((iter.key(), iter.value()), (None, None));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    #[inline]
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then(|| (self.front.user_key(), self.front.value()))
+    }
+
+    /// Calls `visit` for each remaining pair until it breaks.
+    pub(crate) fn visit(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        while self.advance()? {
+            if visit(self.front.user_key(), self.front.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes a new snapshot and keeps the bounds; the iterator becomes unpositioned, as if it were new. The old
@@ -221,7 +257,7 @@ impl Iterator for Iter {
 
     fn next(&mut self) -> Option<Self::Item> {
         let given = self.advance();
-        given.map(|given| given.then(|| (self.key().to_vec(), self.value().to_vec()))).transpose()
+        given.map(|given| given.then(|| (self.front.user_key().to_vec(), self.front.value().to_vec()))).transpose()
     }
 }
 

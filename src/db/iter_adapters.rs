@@ -50,7 +50,7 @@ impl Iterator for Keys {
 
     fn next(&mut self) -> Option<Self::Item> {
         let given = self.iter.advance();
-        given.map(|given| given.then(|| self.iter.key().to_vec())).transpose()
+        given.map(|given| given.then(|| self.iter.front().user_key().to_vec())).transpose()
     }
 }
 
@@ -74,7 +74,9 @@ impl Iterator for PinnedPairs {
 
     fn next(&mut self) -> Option<Self::Item> {
         let given = self.iter.advance();
-        given.map(|given| given.then(|| (self.iter.key().to_vec(), self.iter.front().take_value()))).transpose()
+        given
+            .map(|given| given.then(|| (self.iter.front().user_key().to_vec(), self.iter.front().take_value())))
+            .transpose()
     }
 }
 

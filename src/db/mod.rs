@@ -7,11 +7,14 @@ mod db;
 mod deterministic;
 pub(crate) mod iter;
 mod iter_adapters;
+mod maintenance;
 #[cfg(feature = "async")]
 mod nonblocking;
 #[cfg(test)]
 mod page_reads_tests;
 mod read_only;
+mod readable;
+mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 
@@ -19,10 +22,11 @@ pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::resources::resources::{Resources, ResourcesBuilder};
 pub use crate::engine::scheduler::pause::BackgroundPause;
-pub use crate::engine::types::batch::{Operation, WriteBatch};
+pub use crate::engine::types::batch::{Operation, Operations, WriteBatch};
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::conversion::ConvertReport;
+pub use crate::engine::types::key_range::KeyRange;
 pub use crate::engine::types::options::{
     DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,
 };
@@ -35,5 +39,6 @@ pub use deterministic::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};
 pub use iter::Iter;
 pub use iter_adapters::{Keys, PinnedPairs};
 pub use read_only::ReadOnlyDb;
+pub use readable::Readable;
 pub use snapshot::Snapshot;
 pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys};

@@ -1,23 +1,24 @@
 //! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system
 //! (`docs/recovery.md`, Openers).
 
-use super::iter::Iter;
+use super::iter::{Iter, Pair};
 use super::snapshot::Snapshot;
 use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::space::ballast::Ballast;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::Options;
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::io::{PosixStorage, Storage};
-use crate::util::sync::Arc;
+use crate::util::sync::{Arc, Mutex};
 use crate::util::{Result, SequenceNumber};
-use std::ops::RangeBounds;
+use arc_swap::ArcSwap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
-/// returned before `open` was called, and never changes. Open another one to see newer writes. It writes nothing, not
-/// even a lock file.
+/// returned before `open` was called, and changes only by `refresh`. It writes nothing, not even a lock file.
 ///
 /// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer
 /// keeps the files that it may read, so space of old data is freed only after it is dropped. The part of the log that
@@ -34,11 +35,16 @@ use std::path::Path;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct ReadOnlyDb {
-    store: ReadOnlyStore,
+    storage: Arc<dyn Storage>,
+    options: Options,
+    store: ArcSwap<ReadOnlyStore>,
+    /// What was open before refreshes, and whose snapshots or iterators may live. Held during a refresh.
+    old: Mutex<Vec<Arc<ReadOnlyStore>>>,
 }
 
 impl ReadOnlyDb {
-    /// Opens the store in a directory. Only the options for reading are used: `memory_budget`, `resources` and `force_cut`.
+    /// Opens the store in a directory. Only the options for reading are used: `memory_budget`, `resources`,
+    /// `merge_operator` and `force_cut`.
     ///
     /// # Errors
     /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `InvalidArgument`, `Io`.
@@ -48,7 +54,43 @@ impl ReadOnlyDb {
 
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        Ok(Self { store: ReadOnlyStore::open(storage, &options)? })
+        let store = Arc::new(ReadOnlyStore::open(Arc::clone(&storage), &options)?);
+        Ok(Self { storage, options, store: ArcSwap::new(store), old: Mutex::default() })
+    }
+
+    /// Opens the contents again: all later calls show the store as it is now, including every write that returned before
+    /// this call. Snapshots and iterators from before stay valid and show what they showed; their memory is freed by the
+    /// first refresh after the last of them was dropped. A refresh lets the writer free no space: that waits for a moment
+    /// without any reader.
+    ///
+    /// Other threads may read meanwhile. A refresh costs as much as `open`: the part of the log that is not incorporated
+    /// is read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, ReadOnlyDb};
+    /// let writer = Db::open(directory.path(), Options::default())?;
+    /// let reader = ReadOnlyDb::open(directory.path(), Options::default())?;
+    /// let before = reader.snapshot();
+    /// writer.put("river", "silt")?;
+    /// assert_eq!(reader.get("river")?, None);
+    /// reader.refresh()?;
+    /// assert_eq!(reader.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// assert_eq!(before.get("river")?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for `open`. The reader then goes on with the contents that it has.
+    pub fn refresh(&self) -> Result<()> {
+        // In a forked child the lock may be held by a thread that does not exist.
+        self.store.load().read.check_process()?;
+        let mut old = self.old.lock();
+        let store = Arc::new(ReadOnlyStore::open(Arc::clone(&self.storage), &self.options)?);
+        old.push(self.store.swap(store));
+        // Snapshots and iterators hold the read path; calls that have not returned hold the store.
+        old.retain(|store| Arc::strong_count(store) > 1 || Arc::strong_count(&store.read) > 1);
+        Ok(())
     }
 
     /// Returns the value of a key; `None` if the key is absent.
@@ -59,12 +101,12 @@ impl ReadOnlyDb {
 
     /// Reads the value of a key into `out` and replaces its contents. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.store.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
+        self.store.load().read.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.store.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
+        self.store.load().read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
     /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
@@ -74,7 +116,7 @@ impl ReadOnlyDb {
 
     /// The contents as a `Snapshot`, for code that takes one.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.store.read)
+        Snapshot::take(&self.store.load().read)
     }
 
     /// Iterates over all pairs.
@@ -83,7 +125,7 @@ impl ReadOnlyDb {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.snapshot().into_iter_within(Bounds::of_range(range))
     }
 
@@ -92,34 +134,60 @@ impl ReadOnlyDb {
         self.snapshot().into_iter_within(Bounds::of_prefix(prefix.as_ref()))
     }
 
+    /// Whether a key has a value. See `Db::contains_key`.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.load().read.contains_at(key.as_ref(), SequenceNumber::MAX)
+    }
+
+    /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the pair with the greatest key; `None` if there is none. See `Db::last`.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Whether there are no keys. See `Db::is_empty`.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.keys().next().transpose()?.is_none())
+    }
+
+    /// Calls `visit` with each pair of a key range in order, until it breaks. See `Db::for_each`.
+    pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.range(range)?.visit(visit)
+    }
+
     /// Estimates the size of a key range in bytes; see `Db::approximate_size`.
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        self.store.read.approximate_size(&Bounds::of_range(range))
+    pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
+        self.store.load().read.approximate_size(&Bounds::of_range(range))
     }
 
     /// Lists the branch files of the tree; see `Db::branch_files`.
     pub fn branch_files(&self) -> Vec<BranchFile> {
-        self.store.read.branch_files()
+        self.store.load().read.branch_files()
     }
 
     /// Returns statistics of the opened contents. `log_bytes` is the size of whole segment files. Statistics of a
     /// writer's activity are zero; `Db::live_stats` has them.
     pub fn stats(&self) -> Stats {
+        let store = self.store.load();
         Stats {
-            incorporated_number: self.store.incorporated.0,
-            synced_number: self.store.synced.0,
-            log_bytes: self.store.log_bytes,
-            log_shadow_bytes: self.store.log_shadow_bytes,
-            log_discarded_writes: self.store.log_discarded_writes,
-            ballast_bytes: Ballast::find(&self.store.read.storage).bytes(),
-            memory_budget: self.store.memory_budget,
-            ..self.store.read.stats()
+            incorporated_number: store.incorporated.0,
+            synced_number: store.synced.0,
+            log_bytes: store.log_bytes,
+            log_shadow_bytes: store.log_shadow_bytes,
+            log_discarded_writes: store.log_discarded_writes,
+            ballast_bytes: Ballast::find(&store.read.storage).bytes(),
+            memory_budget: store.memory_budget,
+            ..store.read.stats()
         }
     }
 }
 
 impl std::fmt::Debug for ReadOnlyDb {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadOnlyDb").field("path", &self.store.read.storage.path()).finish_non_exhaustive()
+        f.debug_struct("ReadOnlyDb").field("path", &self.storage.path()).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,14 @@
 //! A consistent view of the store at one moment.
 
-use super::iter::Iter;
+use super::iter::{Iter, Pair};
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use crate::util::sync::Arc;
-use std::ops::RangeBounds;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`.
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
 /// db.put("key", "old")?;
-/// let snapshot = db.snapshot()?;
+/// let snapshot = db.snapshot();
 /// db.put("key", "new")?;
 /// assert_eq!(snapshot.get("key")?.as_deref(), Some(&b"old"[..]));
 /// # Ok::<(), alluvium::Error>(())
@@ -34,12 +35,23 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn take(read: &Arc<ReadPath>) -> Self {
+        if read.check_open().is_err() {
+            return Self::unreadable(read);
+        }
         Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
+    }
+
+    /// A snapshot whose reads return the error of `ReadPath::check_open`.
+    fn unreadable(read: &Arc<ReadPath>) -> Self {
+        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.unreadable(&read.sequencer)) }
     }
 
     /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past
     /// number is never pinned again.
     pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
+        if read.check_open().is_err() {
+            return Self::unreadable(read);
+        }
         let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
         Self { read: Arc::clone(read), pin }
     }
@@ -60,9 +72,14 @@ impl Snapshot {
 
     /// Returns the value of a key at the snapshot; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let _inside = self.pin.begin_read()?;
         let mut value = Vec::new();
-        Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Reads the value of a key at the snapshot into `out` and replaces its contents. Returns false if the key is absent.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.get_at(key.as_ref(), self.pin.number(), out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
@@ -83,13 +100,39 @@ impl Snapshot {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.iterate(Bounds::of_range(range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.iterate(Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    /// Whether a key has a value at the snapshot. See `Db::contains_key`.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.contains_at(key.as_ref(), self.pin.number())
+    }
+
+    /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the pair with the greatest key; `None` if there is none. See `Db::last`.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Whether there are no keys. See `Db::is_empty`.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.keys().next().transpose()?.is_none())
+    }
+
+    /// Calls `visit` with each pair of a key range in order, until it breaks. See `Db::for_each`.
+    pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.range(range)?.visit(visit)
     }
 
     pub(crate) fn iterate(&self, bounds: Bounds) -> Result<Iter> {

@@ -9,6 +9,20 @@ use std::sync::Arc;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong. Cheap to clone: a background failure is returned to every later caller.
+///
+/// The text of an error is complete: that of an `Io` has the system's error in it. So `source()` is `None`, and
+/// programs that print an error with its sources print nothing twice.
+///
+/// ```
+/// use alluvium::{Db, Error, Options};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("missing");
+/// match Db::open(&path, Options { create_if_missing: false, ..Options::default() }) {
+///     Err(Error::NoStore { path, reason }) => println!("nothing to open in {}: {reason}", path.display()),
+///     Err(error) => println!("{error}"),
+///     Ok(_) => unreachable!(),
+/// }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +34,8 @@ pub enum Error {
         /// The file or directory.
         path: PathBuf,
         /// The system's error.
-        source: Arc<io::Error>,
+        // A field `source` would be returned by `source()`.
+        r#source: Arc<io::Error>,
     },
     /// Bytes on disk are not what was written there.
     #[error("corruption in {} at offset {offset}: {what}: expected {expected}, found {found}; see `alluvium verify`", path.display())]
@@ -173,6 +188,31 @@ impl Error {
         }
     }
 
+    /// Whether the same work may succeed if it is begun anew at once, with a new transaction or a new snapshot, although
+    /// nobody changes anything: true for `Conflict` and `SnapshotExpired`. Nothing of the work was done.
+    ///
+    /// `DiskFull` is not among them, because it stays until data is deleted or other files make space; `is_disk_full`
+    /// tells, for programs that wait for that.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// // What `Db::transact` does, but for ever and without pauses.
+    /// loop {
+    ///     let transaction = db.transaction()?;
+    ///     let visits = transaction.get("visits")?.map_or(0, |visits| visits[0]);
+    ///     transaction.put("visits", [visits + 1])?;
+    ///     match transaction.commit() {
+    ///         Err(error) if error.is_retryable() => continue,
+    ///         done => break done?,
+    ///     }
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::SnapshotExpired { .. })
+    }
+
     /// Whether a file does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
@@ -214,6 +254,42 @@ impl Error {
             Self::DiskFull { .. } => self,
             full if full.is_disk_full() => Self::DiskFull { reason: full.to_string() },
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error with its sources, as programs print it.
+    fn chain(error: &dyn std::error::Error) -> String {
+        let sources = std::iter::successors(Some(error), |error| error.source());
+        sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+
+    #[test]
+    fn a_chain_of_sources_names_the_cause_once() {
+        let cause = io::Error::from_raw_os_error(libc::EACCES);
+        let text = format!("cannot read /store/LOG: {cause}");
+        let error = Error::io("read", Path::new("/store/LOG"), cause);
+        assert_eq!(error.to_string(), text);
+        assert_eq!(chain(&error), text);
+        // Errors of errors have it, too.
+        let full = Error::io("write", Path::new("/store/LOG"), io::ErrorKind::StorageFull.into()).into_disk_full();
+        assert_eq!(chain(&full).matches("cannot write /store/LOG: ").count(), 1);
+    }
+
+    #[test]
+    fn what_may_succeed_when_begun_anew_is_retryable() {
+        let limit = std::time::Duration::from_secs(1);
+        for error in [Error::Conflict { key: Vec::new() }, Error::SnapshotExpired { limit }] {
+            assert!(error.is_retryable(), "{error}");
+        }
+        let io = Error::io("read", Path::new("file"), io::ErrorKind::Interrupted.into());
+        let reason = String::new();
+        for error in [io, Error::DiskFull { reason: reason.clone() }, Error::ReadOnly { reason }, Error::Closed] {
+            assert!(!error.is_retryable(), "{error}");
         }
     }
 }

@@ -121,7 +121,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     let mut batch = WriteBatch::new();
     batch.put("one", "1").put("two", "2");
     block_on(db.write(batch)).unwrap();
-    assert_eq!(polled(db.snapshot().unwrap().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(polled(db.snapshot().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
     // A key that needs the disk among keys that do not; a scan; a read-modify-write.
     let keys = ["one".into(), key(4000), "two".into()];
     let mut many = pin!(send(db.multi_get(&keys)));
@@ -140,7 +140,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     // Now its page is cached.
     gate.set_closed(true);
     assert_eq!(polled(db.get(key(17))).unwrap().unwrap(), Some(value(17)));
-    assert_eq!(polled(db.snapshot().unwrap().get(key(17))).unwrap().unwrap(), Some(value(17)));
+    assert_eq!(polled(db.snapshot().get(key(17))).unwrap().unwrap(), Some(value(17)));
     gate.set_closed(false);
     // Another thread reads a value file, each time.
     for _ in 0..2 {
@@ -160,7 +160,7 @@ fn dropped_futures_leave_nothing_broken() {
         pending += u32::from(polled(db.get(key(number * 100 + 1))).is_none());
         // Another thread scans. Rarely it is done before the first poll returns: opening the store may have sampled its
         // leaves, whose pages are then cached.
-        pending += u32::from(polled(db.scan::<Vec<u8>>(key(number)..).unwrap().next()).is_none());
+        pending += u32::from(polled(db.scan(key(number)..).unwrap().next()).is_none());
         pending += u32::from(polled(db.update(key(5999), |old| old.map(<[u8]>::to_vec))).is_none());
         drop(db.get(key(5000)));
     }
@@ -194,7 +194,7 @@ fn async_methods_agree_with_blocking_methods() {
         db.put_with("b", "2", synced).await.unwrap();
         assert!(db.db().stats().synced_number >= 2);
         db.put("large", vec![3; 400 << 10]).await.unwrap();
-        let before = db.snapshot().unwrap();
+        let before = db.snapshot();
         db.delete("a").await.unwrap();
         db.delete_with("large", synced).await.unwrap();
         let mut batch = WriteBatch::new();
@@ -219,7 +219,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(moved.await.unwrap(), b"5");
         db.flush().await.unwrap();
         db.sync().await.unwrap();
-        assert_eq!(keys_of(db.scan::<&str>(..).unwrap()).await, ["c", "e"]);
+        assert_eq!(keys_of(db.scan(..).unwrap()).await, ["c", "e"]);
         assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
         assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
         assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
@@ -228,7 +228,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
         db.close().await.unwrap();
         assert!(matches!(before.get("a").await, Err(Error::Closed)));
-        assert!(matches!(before.scan::<&str>(..), Err(Error::Closed)));
+        assert!(matches!(before.scan(..), Err(Error::Closed)));
     });
     Db::open(directory.path(), small()).unwrap();
 }

@@ -78,7 +78,7 @@ fn warm_scans_allocate_only_bounds_and_snapshot() {
         let mut iter = store.db.iter().unwrap();
         iter.seek(key(number)).unwrap();
         for _ in 0..50 {
-            assert!(!iter.valid() || iter.value() == VALUE);
+            assert!(iter.value().is_none_or(|value| value == VALUE));
             iter.step().unwrap();
         }
     };

@@ -183,8 +183,9 @@ impl Engine for Store {
             (Some(key), Direction::Backward) => iter.seek_for_prev(key)?,
         }
         let mut visited = 0;
-        while visited < limit && iter.valid() {
-            visit(iter.key(), iter.value());
+        while visited < limit {
+            let Some((key, value)) = iter.pair() else { break };
+            visit(key, value);
             visited += 1;
             if visited < limit {
                 match direction {

@@ -29,7 +29,7 @@ impl Checkpoints {
         let db = Arc::clone(db);
         let checkpoint = move || {
             let options = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
-            db.compact_with::<&[u8]>(.., &options, &mut |_| ()).map(drop)
+            db.compact_with(.., &options, &mut |_| ()).map(drop)
         };
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::spawn(checkpoint));
         Ok(())

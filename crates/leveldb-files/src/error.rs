@@ -17,8 +17,8 @@ pub enum Error {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// The system's error, which the text has, so that `source()` has not.
+        r#source: io::Error,
     },
     /// The directory is not a database of LevelDB.
     #[error("{} is not a database of LevelDB: {reason}", path.display())]

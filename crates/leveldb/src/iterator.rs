@@ -58,9 +58,9 @@ impl Part {
 impl Entry {
     /// Publishes the entry of a cursor.
     fn show(&self, cursor: Option<&Cursor>) {
-        if let Some(cursor) = cursor.filter(|cursor| cursor.valid()) {
-            self.key.show(cursor.key());
-            self.value.show(cursor.value());
+        if let Some((key, value)) = cursor.and_then(Cursor::pair) {
+            self.key.show(key);
+            self.value.show(value);
             self.place.store(POSITIONED, Ordering::Relaxed);
         } else {
             self.place.store(UNPOSITIONED, Ordering::Relaxed);
@@ -95,7 +95,7 @@ pub extern "C" fn leveldb_create_iterator(db: Handle<Database>, options: Handle<
     boundary::infallible("leveldb_create_iterator", Handle::NULL, || {
         let database = db.get()?;
         let made = database.moment(&*options.get()?).and_then(|moment| {
-            let moment = moment.map_or_else(|| database.store.snapshot(), Ok)?;
+            let moment = moment.unwrap_or_else(|| database.store.snapshot());
             database.store.cursor(&moment)
         });
         let (cursor, error) = match made {

@@ -21,7 +21,7 @@ object!(SnapshotState, "leveldb_snapshot_t", Shared);
 pub extern "C" fn leveldb_create_snapshot(db: Handle<Database>) -> Handle<SnapshotState> {
     boundary::infallible("leveldb_create_snapshot", Handle::NULL, || {
         let database = db.get()?;
-        let moment = database.store.snapshot()?;
+        let moment = database.store.snapshot();
         Ok(Handle::new(SnapshotState { moment, lease: database.lease_snapshot() }))
     })
 }

@@ -131,10 +131,10 @@ impl Store {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self) -> alluvium::Result<Moment> {
+    pub fn snapshot(&self) -> Moment {
         match &self.order {
-            Order::Bytes => Ok(Moment::Bytes(self.db.snapshot()?)),
-            Order::Caller(ordered) => Ok(Moment::Caller(ordered.snapshot(&self.db)?)),
+            Order::Bytes => Moment::Bytes(self.db.snapshot()),
+            Order::Caller(ordered) => Moment::Caller(ordered.snapshot(&self.db)),
         }
     }
 
@@ -160,9 +160,7 @@ impl Store {
     pub fn compact(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> alluvium::Result<()> {
         use std::ops::Bound::{Included, Unbounded};
         match &self.order {
-            Order::Bytes => {
-                self.db.compact_range::<&[u8]>((from.map_or(Unbounded, Included), to.map_or(Unbounded, Included)))
-            }
+            Order::Bytes => self.db.compact_range((from.map_or(Unbounded, Included), to.map_or(Unbounded, Included))),
             Order::Caller(_) => self.db.compact(),
         }
     }
@@ -213,27 +211,11 @@ impl Cursor {
         }
     }
 
-    /// Whether the cursor is positioned on a pair.
-    pub fn valid(&self) -> bool {
+    /// Returns the key and the value of the pair; `None` if the cursor is unpositioned.
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Self::Bytes(iter) => iter.valid(),
-            Self::Caller(cursor) => cursor.valid(),
-        }
-    }
-
-    /// Returns the key of the pair.
-    pub fn key(&self) -> &[u8] {
-        match self {
-            Self::Bytes(iter) => iter.key(),
-            Self::Caller(cursor) => cursor.key(),
-        }
-    }
-
-    /// Returns the value of the pair.
-    pub fn value(&self) -> &[u8] {
-        match self {
-            Self::Bytes(iter) => iter.value(),
-            Self::Caller(cursor) => cursor.value(),
+            Self::Bytes(iter) => iter.pair(),
+            Self::Caller(cursor) => cursor.valid().then(|| (cursor.key(), cursor.value())),
         }
     }
 }

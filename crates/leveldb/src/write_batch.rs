@@ -73,7 +73,7 @@ pub extern "C" fn leveldb_writebatch_iterate(
 ) {
     boundary::infallible("leveldb_writebatch_iterate", (), || {
         batch.look(|batch| {
-            for operation in batch.0.iter() {
+            for operation in &batch.0 {
                 let (key, value) = match operation {
                     Operation::Put { key, value } => (key, Some(value)),
                     Operation::Delete { key } => (key, None),

@@ -9,7 +9,7 @@ pub enum Engine {
     /// The single writer.
     Writer(Db),
     /// A read-only store; any number may be open.
-    Reader(ReadOnlyDb),
+    Reader(Box<ReadOnlyDb>),
 }
 
 /// Returns the options of a write.
@@ -52,10 +52,10 @@ impl Engine {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self) -> alluvium::Result<Snapshot> {
+    pub fn snapshot(&self) -> Snapshot {
         match self {
             Self::Writer(db) => db.snapshot(),
-            Self::Reader(db) => Ok(db.snapshot()),
+            Self::Reader(db) => db.snapshot(),
         }
     }
 

@@ -41,9 +41,9 @@ impl RawIterator {
 
     /// Passes the current pair to a function.
     fn pair<T>(&self, py: Python<'_>, give: impl FnOnce(&[u8], &[u8]) -> T) -> PyResult<T> {
-        self.look(py, |iter| match iter.valid() {
-            true => Ok(give(iter.key().get(self.prefix.len()..).unwrap_or_default(), iter.value())),
-            false => Err(Failure::Unpositioned),
+        self.look(py, |iter| match iter.pair() {
+            Some((key, value)) => Ok(give(key.get(self.prefix.len()..).unwrap_or_default(), value)),
+            None => Err(Failure::Unpositioned),
         })
     }
 }

@@ -132,11 +132,11 @@ macro_rules! begin {
             (Gap::After(key), Direction::Backward) => cursor.seek_for_prev(key),
             (Gap::After(key), Direction::Forward) => {
                 cursor.seek(key)?;
-                if cursor.key() == key { cursor.step() } else { Ok(()) }
+                if cursor.key() == Some(key) { cursor.step() } else { Ok(()) }
             }
             (Gap::Before(key), Direction::Backward) => {
                 cursor.seek_for_prev(key)?;
-                if cursor.key() == key { cursor.step_back() } else { Ok(()) }
+                if cursor.key() == Some(key) { cursor.step_back() } else { Ok(()) }
             }
             // Past the end, where no pair is left.
             (Gap::Stop, Direction::Forward) => {
@@ -164,11 +164,7 @@ impl Cursor for Iter {
     }
 
     fn look(&self, give: &mut dyn FnMut(&[u8], &[u8])) -> bool {
-        let valid = self.valid();
-        if valid {
-            give(self.key(), self.value());
-        }
-        valid
+        self.pair().map(|(key, value)| give(key, value)).is_some()
     }
 }
 
@@ -185,13 +181,7 @@ impl Cursor for InTransaction {
     }
 
     fn look(&self, give: &mut dyn FnMut(&[u8], &[u8])) -> bool {
-        self.with_dependent(|_, cursor| {
-            let valid = cursor.valid();
-            if valid {
-                give(cursor.key(), cursor.value());
-            }
-            valid
-        })
+        self.with_dependent(|_, cursor| cursor.pair().map(|(key, value)| give(key, value)).is_some())
     }
 }
 

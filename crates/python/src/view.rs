@@ -110,7 +110,7 @@ impl View {
     }
 
     fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Direction, bool, bool)) -> PyResult<Iterator> {
-        let moment = self.call(py, |engine| Ok(engine.snapshot()?))?;
+        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
         iterate(py, (&self.handle, &self.prefix), moment, limits, shape)
     }
 
@@ -349,13 +349,13 @@ impl View {
         fill_cache: Option<bool>,
     ) -> PyResult<RawIterator> {
         let _ = (verify_checksums, fill_cache);
-        let moment = self.call(py, |engine| Ok(engine.snapshot()?))?;
+        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
         iterate_raw(py, &self.handle, &self.prefix, &moment)
     }
 
     /// Takes a snapshot.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let moment = self.call(py, |engine| Ok(engine.snapshot()?))?;
+        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
         Ok(Snapshot::new(Arc::clone(&self.handle), moment, Arc::clone(&self.prefix)))
     }
 

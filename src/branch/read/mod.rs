@@ -16,6 +16,7 @@ pub(in crate::branch) mod pages;
 mod pinned_pages;
 mod properties;
 pub(in crate::branch) mod range_tombstones;
+mod valueless_pages;
 mod whole_filter;
 
 pub use batched_pages::BatchedPages;
@@ -24,4 +25,5 @@ pub use blocking_pages::BlockingPages;
 pub use cache_only_pages::CacheOnlyPages;
 pub use pages::{Pages, Stopped};
 pub use pinned_pages::PinnedPages;
+pub use valueless_pages::ValuelessPages;
 pub use whole_filter::WholeFilter;

@@ -5,12 +5,12 @@ use super::Transaction;
 use crate::db::iter::Iter;
 use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
-use crate::engine::types::batch::KeyChange;
 use crate::engine::types::bounds::{Bounds, UserRange};
+use crate::engine::types::key_change::KeyChange;
 use crate::merge::Values;
 use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// A cursor over the pairs of a key range as a transaction sees them, and a double-ended `Iterator`; it moves like an
 /// `Iter`. It shows the snapshot with the writes that the transaction had made when the iterator was created. Later
@@ -135,14 +135,19 @@ impl<'t> TransactionIter<'t> {
         self.front.valid()
     }
 
-    /// The key at the cursor; empty if the iterator is unpositioned.
-    pub fn key(&self) -> &[u8] {
-        if self.valid() { &self.front.key } else { &[] }
+    /// The key at the cursor; `None` if the iterator is unpositioned.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.valid().then_some(&self.front.key)
     }
 
-    /// The value at the cursor; empty if the iterator is unpositioned.
-    pub fn value(&self) -> &[u8] {
-        if self.valid() { &self.front.value } else { &[] }
+    /// The value at the cursor; `None` if the iterator is unpositioned.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.valid().then_some(&self.front.value)
+    }
+
+    /// The key and the value at the cursor; `None` if the iterator is unpositioned.
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then_some((&self.front.key, &self.front.value))
     }
 }
 
@@ -153,6 +158,16 @@ impl Drop for TransactionIter<'_> {
 }
 
 impl<'t> TransactionIter<'t> {
+    /// Calls `visit` for each remaining pair until it breaks.
+    pub(super) fn visit(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        while let Some(front) = self.advance()? {
+            if visit(&front.key, &front.value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Moves the front to the next pair that was not returned yet, and marks it as returned; `None` if none is left.
     fn advance(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
@@ -337,7 +352,7 @@ impl<'t> TransactionCursor<'t> {
             self.set_direction(true);
             self.base.seek(&self.key)?;
         }
-        if self.base.valid() && self.base.key() == self.key {
+        if self.base.key() == Some(&self.key) {
             self.base.step()?;
         }
         self.find(Some(Bound::Excluded(self.key.clone())))
@@ -352,7 +367,7 @@ impl<'t> TransactionCursor<'t> {
             self.set_direction(false);
             self.base.seek_for_prev(&self.key)?;
         }
-        if self.base.valid() && self.base.key() == self.key {
+        if self.base.key() == Some(&self.key) {
             self.base.step_back()?;
         }
         self.find(Some(Bound::Excluded(self.key.clone())))
@@ -372,7 +387,7 @@ impl<'t> TransactionCursor<'t> {
             if self.own.is_none() {
                 self.own = Some(self.next_own(&state.writes, from.as_ref()));
             }
-            let base = self.base.valid().then(|| self.base.key());
+            let base = self.base.key();
             let forward = self.forward;
             let is_next =
                 |own: &mut Vec<u8>| base.is_none_or(|base| if forward { &own[..] <= base } else { &own[..] >= base });
@@ -391,7 +406,7 @@ impl<'t> TransactionCursor<'t> {
                 self.key.extend_from_slice(base);
                 self.value.clear();
                 if !self.keys_only {
-                    self.value.extend_from_slice(self.base.value());
+                    self.value.extend_from_slice(self.base.value().unwrap_or_default());
                 }
                 break;
             };
@@ -410,9 +425,9 @@ impl<'t> TransactionCursor<'t> {
                     drop(state);
                     self.value.clear();
                     if !self.keys_only {
-                        let has_base = self.base.valid() && self.base.key() == own;
+                        let has_base = self.base.key() == Some(&own);
                         if has_base {
-                            self.value.extend_from_slice(self.base.value());
+                            self.value.extend_from_slice(self.base.value().unwrap_or_default());
                         }
                         transaction.write.read.fold(&own, has_base, &operand, &mut self.value)?;
                     }
@@ -421,7 +436,7 @@ impl<'t> TransactionCursor<'t> {
                 }
                 Some(KeyChange::Delete) => {
                     drop(state);
-                    if self.base.valid() && self.base.key() == own {
+                    if self.base.key() == Some(&own) {
                         if self.forward { self.base.step()? } else { self.base.step_back()? }
                     }
                     from = Some(Bound::Excluded(own));
@@ -449,9 +464,8 @@ impl<'t> TransactionCursor<'t> {
         }
         let start = own.chain([range.start]).max().unwrap_or_default();
         self.base.seek_for_prev(&start)?;
-        let is_inside = self.base.valid()
-            && self.base.key() == start
-            && self.own.as_ref().is_none_or(|own| own.as_ref() != Some(&start));
+        let is_inside =
+            self.base.key() == Some(&start) && self.own.as_ref().is_none_or(|own| own.as_ref() != Some(&start));
         if is_inside { self.base.step_back() } else { Ok(()) }
     }
 

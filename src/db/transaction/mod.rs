@@ -4,17 +4,20 @@
 mod iter;
 mod retry;
 
+use super::iter::Pair;
 use super::snapshot::Snapshot;
+use crate::engine::read::pinned_value::Pinned;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
-use crate::engine::types::batch::KeyChange;
 use crate::engine::types::bounds::{Bounds, UserRange};
+use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::engine::write::merging::check_operand;
 use crate::engine::write::write_path::{WritePath, check_range, check_sizes};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
-use std::ops::RangeBounds;
+use std::ops::ControlFlow;
 
 pub use crate::engine::transaction::write_set::Savepoint;
 pub use iter::{TransactionIter, TransactionKeys};
@@ -70,11 +73,41 @@ impl Transaction {
     /// latter counts as read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
-        match self.own(key) {
-            Some(KeyChange::Put(value)) => Ok(Some(value)),
-            Some(KeyChange::Delete) => Ok(None),
-            Some(KeyChange::Merge(operand)) => self.folded(key, self.snapshot.get(key)?, operand).map(Some),
+        match self.own_value(key)? {
+            Some(written) => Ok(written),
             None => self.snapshot.get(key),
+        }
+    }
+
+    /// Like `get`, into `out`, whose contents it replaces. Returns false if the key is absent.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        let key = key.as_ref();
+        match self.own_value(key)? {
+            Some(written) => {
+                out.clear();
+                out.extend_from_slice(written.as_deref().unwrap_or_default());
+                Ok(written.is_some())
+            }
+            None => self.snapshot.get_into(key, out),
+        }
+    }
+
+    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
+        let key = key.as_ref();
+        match self.own_value(key)? {
+            Some(written) => Ok(written.map(|value| Pinned::new(None, value))),
+            None => self.snapshot.get_pinned(key),
+        }
+    }
+
+    /// Whether a key has a value. The key counts as read, but not what its value was: a commit also conflicts with a
+    /// write that only replaces the value.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        match self.own(key) {
+            Some(written) => Ok(!matches!(written, KeyChange::Delete)),
+            None => self.snapshot.contains_key(key),
         }
     }
 
@@ -94,6 +127,17 @@ impl Transaction {
             })
         };
         keys.iter().zip(own).map(value).collect()
+    }
+
+    /// The value that the transaction's own write gives a key: `Some(None)` if it deletes the key, `None` if there is none,
+    /// and then the key is recorded as read.
+    fn own_value(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        Ok(match self.own(key) {
+            Some(KeyChange::Put(value)) => Some(Some(value)),
+            Some(KeyChange::Delete) => Some(None),
+            Some(KeyChange::Merge(operand)) => Some(Some(self.folded(key, self.snapshot.get(key)?, operand)?)),
+            None => None,
+        })
     }
 
     /// The transaction's own write to a key. If it does not say what the value is, the key is recorded as read.
@@ -178,6 +222,59 @@ impl Transaction {
         }
     }
 
+    /// Returns the value of a key, and deletes the key when the transaction commits.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("old name", "silt")?;
+    /// let transaction = db.transaction()?;
+    /// if let Some(value) = transaction.take("old name")? {
+    ///     transaction.put("new name", value)?;
+    /// }
+    /// transaction.commit()?;
+    /// assert_eq!((db.get("old name")?, db.contains_key("new name")?), (None, true));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref();
+        let value = self.get(key)?;
+        if value.is_some() {
+            self.delete(key)?;
+        }
+        Ok(value)
+    }
+
+    /// Returns the first pair, and deletes its key when the transaction commits. What is before the key counts as read, so
+    /// that it is the first one at the commit, too.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("2", "two")?;
+    /// let transaction = db.transaction()?;
+    /// transaction.put("1", "one")?;
+    /// assert_eq!(transaction.pop_first()?, Some((b"1".to_vec(), b"one".to_vec())));
+    /// assert_eq!(transaction.pop_last()?, Some((b"2".to_vec(), b"two".to_vec())));
+    /// assert_eq!(transaction.pop_first()?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<Pair>> {
+        self.pop(self.first()?)
+    }
+
+    /// Returns the last pair, and deletes its key when the transaction commits. See `pop_first`.
+    pub fn pop_last(&self) -> Result<Option<Pair>> {
+        self.pop(self.last()?)
+    }
+
+    fn pop(&self, pair: Option<Pair>) -> Result<Option<Pair>> {
+        if let Some((key, _)) = &pair {
+            self.delete(key)?;
+        }
+        Ok(pair)
+    }
+
     /// Deletes all keys of a range when the transaction commits: those that the store has by then, too.
     ///
     /// ```
@@ -195,7 +292,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `InvalidArgument` if a bound is over 64 KiB.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.write_range(UserRange::of_range(range))
     }
 
@@ -216,13 +313,34 @@ impl Transaction {
     }
 
     /// Iterates over the pairs in a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<TransactionIter<'_>> {
+    pub fn range(&self, range: impl KeyRange) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::of_range(range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    /// Returns the pair with the smallest key; `None` if there is none. What is before it counts as read.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the pair with the greatest key; `None` if there is none. What is after it counts as read.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Whether there are no keys. Like `first`, it reads up to the first key.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.keys().next().transpose()?.is_none())
+    }
+
+    /// Calls `visit` with each pair of a key range in order, until it breaks. The pairs that it is called with, and what is
+    /// between them, count as read. See `Db::for_each`.
+    pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.range(range)?.visit(visit)
     }
 
     /// Marks the current state of the transaction's writes, for `rollback_to`.

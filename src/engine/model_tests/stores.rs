@@ -50,7 +50,7 @@ impl Store {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.0.snapshot().unwrap()
+        self.0.snapshot()
     }
 
     pub(crate) fn write(&self, keys: &[&str], count: u64) {

@@ -6,7 +6,7 @@ use crate::branch::{BlockingPages, Pages};
 use crate::cache::Item;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::view::View;
-use crate::engine::types::batch::refused;
+use crate::engine::types::key_change::refused;
 use crate::format::value_file::ValueReference;
 use crate::memory::Operands;
 use crate::util::key::with_encoded;
@@ -306,6 +306,8 @@ impl ReadPath {
         Error::corruption(self.storage.path(), 0, "value reference", expected, found)
     }
 }
+
+mod contains;
 
 #[cfg(test)]
 mod tests;

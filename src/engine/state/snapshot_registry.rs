@@ -60,6 +60,8 @@ pub(crate) struct SnapshotPin {
 enum Place {
     Slot(usize),
     List(Arc<ListedPin>),
+    /// It retains nothing: the store can no longer be read.
+    Nowhere,
 }
 
 impl SnapshotRegistry {
@@ -86,6 +88,13 @@ impl SnapshotRegistry {
         planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
         self.slots.finish(number);
         SnapshotPin { registry: Arc::clone(self), number, place, process: fork::ForkCount::current() }
+    }
+
+    /// A pin in a store that can no longer be read. Takes no lock and waits for no writer: in a forked child the holder of
+    /// either does not exist.
+    pub(crate) fn unreadable(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
+        let (number, process) = (sequencer.last_relaxed(), fork::ForkCount::current());
+        SnapshotPin { registry: Arc::clone(self), number, place: Place::Nowhere, process }
     }
 
     /// The clock of the store.
@@ -215,6 +224,7 @@ impl Drop for SnapshotPin {
             match &self.place {
                 Place::Slot(at) => self.registry.slots.free(*at),
                 Place::List(pin) => self.registry.unlist(pin),
+                Place::Nowhere => {}
             }
         }
     }

@@ -1,82 +1,11 @@
 //! A batch of writes that is applied atomically.
 
 use super::bounds::UserRange;
+use super::key_change::{KeyChange, OPERAND_BYTES_END, refused};
+use super::key_range::KeyRange;
 use crate::merge::MergeOperator;
 use crate::merge::operator::join_operands;
-use crate::util::{Error, Result, limits};
-use std::ops::RangeBounds;
-
-/// Operands are shorter than this: they stay in memory and in branch files.
-pub(crate) const OPERAND_BYTES_END: usize = limits::VALUE_FILE_BYTES_MIN;
-
-/// The error of an operator that refuses operands.
-pub(crate) fn refused(key: &[u8], operator: &dyn MergeOperator, said: &str) -> Error {
-    let reason = format!("the merge operator {:?} refused them: {said}", operator.name());
-    Error::MergeOperands { key: key.to_vec(), reason }
-}
-
-/// What a write does to one key. `B` holds bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyChange<B> {
-    Put(B),
-    Delete,
-    Merge(B),
-}
-
-impl<B: AsRef<[u8]>> KeyChange<B> {
-    /// The same change with borrowed bytes.
-    pub(crate) fn as_bytes(&self) -> KeyChange<&[u8]> {
-        match self {
-            Self::Put(value) => KeyChange::Put(value.as_ref()),
-            Self::Delete => KeyChange::Delete,
-            Self::Merge(operand) => KeyChange::Merge(operand.as_ref()),
-        }
-    }
-
-    /// Length of the value or operand.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Put(bytes) | Self::Merge(bytes) => bytes.as_ref().len(),
-            Self::Delete => 0,
-        }
-    }
-}
-
-impl<'b> KeyChange<&'b [u8]> {
-    /// Puts a value; `None` deletes.
-    pub(crate) fn to_value(value: Option<&'b [u8]>) -> Self {
-        value.map_or(Self::Delete, Self::Put)
-    }
-
-    /// This change and then an operand, as one change; `None` if the operator cannot join two operands.
-    pub(crate) fn followed_by(
-        self,
-        key: &[u8],
-        operand: &[u8],
-        operator: &dyn MergeOperator,
-    ) -> Result<Option<KeyChange<Vec<u8>>>> {
-        let mut out = Vec::new();
-        let base = match self {
-            Self::Put(value) => Some(value),
-            Self::Delete => None,
-            Self::Merge(older) => {
-                let is_joined = operator.partial_merge(key, older, operand, &mut out) && out.len() < OPERAND_BYTES_END;
-                return Ok(is_joined.then_some(KeyChange::Merge(out)));
-            }
-        };
-        operator.full_merge(key, base, &[operand], &mut out).map_err(|said| refused(key, operator, &said))?;
-        Ok(Some(KeyChange::Put(out)))
-    }
-
-    /// The same change with bytes of its own.
-    pub(crate) fn to_owned(self) -> KeyChange<Vec<u8>> {
-        match self {
-            Self::Put(value) => KeyChange::Put(value.to_vec()),
-            Self::Delete => KeyChange::Delete,
-            Self::Merge(operand) => KeyChange::Merge(operand.to_vec()),
-        }
-    }
-}
+use crate::util::Result;
 
 /// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,13 +118,13 @@ impl WriteBatch {
     }
 
     /// Sets a key.
-    pub fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), KeyChange::Put(value.into()))
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+        self.write(key.as_ref(), KeyChange::Put(value.as_ref()))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
-    pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), KeyChange::Delete)
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
+        self.write(key.as_ref(), KeyChange::Delete)
     }
 
     /// Merges an operand into the value of a key, as `Db::merge` does. Several operations on a key take effect one after
@@ -213,12 +142,12 @@ impl WriteBatch {
     /// assert_eq!(db.get("log")?.as_deref(), Some(&b"abc"[..]));
     /// # Ok::<(), alluvium::Error>(())
     /// ```
-    pub fn merge(&mut self, key: impl Into<Vec<u8>>, operand: impl Into<Vec<u8>>) -> &mut Self {
-        self.write(key.into(), KeyChange::Merge(operand.into()))
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
+        self.write(key.as_ref(), KeyChange::Merge(operand.as_ref()))
     }
 
-    fn write(&mut self, key: Vec<u8>, change: KeyChange<Vec<u8>>) -> &mut Self {
-        self.steps.push(Step::Write(KeyWrite { key, change }));
+    fn write(&mut self, key: &[u8], change: KeyChange<&[u8]>) -> &mut Self {
+        self.steps.push(Step::Write(KeyWrite { key: key.to_vec(), change: change.to_owned() }));
         self
     }
 
@@ -234,7 +163,7 @@ impl WriteBatch {
     /// assert_eq!(db.prefix("list/")?.count(), 1);
     /// # Ok::<(), alluvium::Error>(())
     /// ```
-    pub fn delete_range<K: AsRef<[u8]>>(&mut self, range: impl RangeBounds<K>) -> &mut Self {
+    pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
         self.steps.push(Step::DeleteRange(UserRange::of_range(range)));
         self
     }
@@ -263,8 +192,8 @@ impl WriteBatch {
     /// assert_eq!(operations[1], Operation::Delete { key: b"b" });
     /// assert_eq!(operations[2], Operation::DeleteRange { start: b"c", end: None });
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Operation<'_>> {
-        self.steps.iter().map(Step::operation)
+    pub fn iter(&self) -> Operations<'_> {
+        Operations { steps: self.steps.iter() }
     }
 
     /// Number of operations.
@@ -338,14 +267,95 @@ impl WriteBatch {
     }
 }
 
+/// The operations of a batch, in the order in which they were added: the result of `WriteBatch::iter`.
+#[derive(Clone, Debug)]
+pub struct Operations<'b> {
+    steps: std::slice::Iter<'b, Step>,
+}
+
+impl<'b> Iterator for Operations<'b> {
+    type Item = Operation<'b>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.steps.next().map(Step::operation)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.steps.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Operations<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.steps.next_back().map(Step::operation)
+    }
+}
+
+impl ExactSizeIterator for Operations<'_> {}
+
+impl std::iter::FusedIterator for Operations<'_> {}
+
+/// ```
+/// # let mut batch = alluvium::WriteBatch::new();
+/// # batch.put("a", "1");
+/// for operation in &batch {
+///     println!("{operation:?}");
+/// }
+/// ```
+impl<'b> IntoIterator for &'b WriteBatch {
+    type Item = Operation<'b>;
+    type IntoIter = Operations<'b>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Adds a put for each pair.
+///
+/// ```
+/// # let mut batch = alluvium::WriteBatch::new();
+/// batch.delete_prefix("depth/");
+/// batch.extend([("depth/rhine", "2 m"), ("depth/elbe", "1 m")]);
+/// assert_eq!(batch.len(), 3);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {
+    fn extend<P: IntoIterator<Item = (K, V)>>(&mut self, pairs: P) {
+        let pairs = pairs.into_iter();
+        self.steps.reserve(pairs.size_hint().0);
+        pairs.for_each(|(key, value)| {
+            self.put(key, value);
+        });
+    }
+}
+
+/// A batch with a put for each pair.
+///
+/// ```
+/// # use std::collections::HashMap;
+/// let depths = HashMap::from([("rhine", "2 m"), ("elbe", "1 m")]);
+/// let batch: alluvium::WriteBatch = depths.iter().collect();
+/// assert_eq!(batch.len(), 2);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for WriteBatch {
+    fn from_iter<P: IntoIterator<Item = (K, V)>>(pairs: P) -> Self {
+        let mut batch = Self::new();
+        batch.extend(pairs);
+        batch
+    }
+}
+
+/// A write with its place in the batch.
+type Placed = (usize, KeyWrite);
+
 /// Folds the operands of each key with each other and into the put or delete before them; a range delete counts as a
 /// delete. The operations are sorted by key and come with their places in the batch.
 fn fold_operands(
-    writes: Vec<(usize, KeyWrite)>,
+    writes: Vec<Placed>,
     deleted: &[(usize, UserRange)],
     operator: &dyn MergeOperator,
-) -> Result<(Vec<(usize, KeyWrite)>, Vec<UnjoinedOperands>)> {
-    let mut folded: Vec<(usize, KeyWrite)> = Vec::with_capacity(writes.len());
+) -> Result<(Vec<Placed>, Vec<UnjoinedOperands>)> {
+    let mut folded: Vec<Placed> = Vec::with_capacity(writes.len());
     let mut unjoined = Vec::new();
     let mut writes = writes.into_iter().peekable();
     while let Some((first, KeyWrite { key, change })) = writes.next() {
@@ -475,6 +485,21 @@ mod tests {
                 Operation::Put { key: b"b", value: b"2" }
             ]
         );
+    }
+
+    #[test]
+    fn pairs_become_puts_in_their_order() {
+        let pairs = [("b", vec![1]), ("a", vec![2]), ("b", vec![3])];
+        let mut batch: WriteBatch = pairs.iter().map(|(key, value)| (key, value)).collect();
+        assert_eq!(batch, *WriteBatch::new().put("b", [1]).put("a", [2]).put("b", [3]));
+        batch.delete("a").extend([(String::from("c"), b"4")]);
+        let mut operations = (&batch).into_iter();
+        assert_eq!(operations.len(), 5);
+        assert_eq!(operations.next_back(), Some(Operation::Put { key: b"c", value: b"4" }));
+        assert_eq!(operations.next_back(), Some(Operation::Delete { key: b"a" }));
+        assert_eq!(operations.next(), Some(Operation::Put { key: b"b", value: &[1] }));
+        assert_eq!(operations.by_ref().count(), 2);
+        assert_eq!((operations.next(), operations.next_back()), (None, None));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Key ranges: of an iterator or a compaction, encoded; of a range delete, in the user's keys.
 
+use super::key_range::KeyRange;
 use crate::util::{KeyspaceId, key, limits};
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 /// A range of encoded keys: its start, and its exclusive end or `None` for the end of the last keyspace.
 pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
@@ -15,15 +16,15 @@ pub(crate) struct UserRange {
 }
 
 impl UserRange {
-    pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
-        let start = match range.start_bound() {
-            Bound::Included(start) => Some(start.as_ref().to_vec()),
-            Bound::Excluded(start) => next_key(start.as_ref()),
+    pub(crate) fn of_range(range: impl KeyRange) -> Self {
+        let start = match range.lower() {
+            Bound::Included(start) => Some(start.to_vec()),
+            Bound::Excluded(start) => next_key(start),
             Bound::Unbounded => Some(Vec::new()),
         };
-        let end = match range.end_bound() {
-            Bound::Included(end) => next_key(end.as_ref()),
-            Bound::Excluded(end) => Some(end.as_ref().to_vec()),
+        let end = match range.upper() {
+            Bound::Included(end) => next_key(end),
+            Bound::Excluded(end) => Some(end.to_vec()),
             Bound::Unbounded => None,
         };
         // No key follows the start.
@@ -107,16 +108,16 @@ impl Bounds {
         (self.lower, self.upper)
     }
 
-    pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
-        let encoded = |user_key: &K| key::encoded(KeyspaceId::DEFAULT, user_key.as_ref());
-        let after = |user_key: &K| after(&encoded(user_key));
+    pub(crate) fn of_range(range: impl KeyRange) -> Self {
+        let encoded = |user_key: &[u8]| key::encoded(KeyspaceId::DEFAULT, user_key);
+        let after = |user_key: &[u8]| after(&encoded(user_key));
         let all = Self::all();
-        let lower = match range.start_bound() {
+        let lower = match range.lower() {
             Bound::Included(start) => encoded(start),
             Bound::Excluded(start) => after(start),
             Bound::Unbounded => all.lower,
         };
-        let upper = match range.end_bound() {
+        let upper = match range.upper() {
             Bound::Included(end) => Some(after(end)),
             Bound::Excluded(end) => Some(encoded(end)),
             Bound::Unbounded => all.upper,
@@ -136,7 +137,7 @@ mod tests {
         // A prefix of only 0xff bytes ends with its keyspace.
         assert_eq!(Bounds::of_prefix(b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
         assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        let range = Bounds::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b")));
+        let range = Bounds::of_range((Bound::Excluded("a"), Bound::Included("b")));
         assert_eq!((&range.lower[..], range.upper.as_deref()), (&b"\0\0\0\0a\0"[..], Some(&b"\0\0\0\0b\0"[..])));
     }
 
@@ -148,15 +149,15 @@ mod tests {
     fn user_ranges_of_prefixes_and_ranges() {
         assert_eq!(UserRange::of_prefix(b"a"), user("a", Some("b")));
         assert_eq!(UserRange::of_prefix(b"\xff\xff"), UserRange { start: vec![0xff, 0xff], end: None });
-        assert_eq!(UserRange::of_range::<&str>(..), user("", None));
-        assert_eq!(UserRange::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b"))), user("a\0", Some("b\0")));
+        assert_eq!(UserRange::of_range(..), user("", None));
+        assert_eq!(UserRange::of_range((Bound::Excluded("a"), Bound::Included("b"))), user("a\0", Some("b\0")));
         // Nothing follows the longest keys but the next key of that length.
         let longest = vec![b'k'; limits::KEY_BYTES_MAX];
-        let through = UserRange::of_range::<Vec<u8>>((Bound::Unbounded, Bound::Included(longest.clone())));
+        let through = UserRange::of_range((Bound::Unbounded, Bound::Included(longest.clone())));
         assert_eq!(through.end.as_ref().map(Vec::len), Some(limits::KEY_BYTES_MAX));
         assert!(through.contains(&longest) && !through.contains(b"l"));
         let last = vec![0xff; limits::KEY_BYTES_MAX];
-        assert!(UserRange::of_range::<Vec<u8>>((Bound::Excluded(last), Bound::Unbounded)).is_empty());
+        assert!(UserRange::of_range((Bound::Excluded(last), Bound::Unbounded)).is_empty());
         let range = user("b", Some("d"));
         assert_eq!(["a", "b", "c", "d"].map(|key| range.contains(key.as_bytes())), [false, true, true, false]);
         assert!(user("b", Some("b")).is_empty() && user("c", Some("b")).is_empty() && !user("b", None).is_empty());

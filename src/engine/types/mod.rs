@@ -5,6 +5,8 @@ pub(crate) mod bounds;
 pub(crate) mod change;
 pub(crate) mod compaction;
 pub(crate) mod conversion;
+pub(crate) mod key_change;
+pub(crate) mod key_range;
 pub(crate) mod options;
 pub(crate) mod repair_report;
 pub(crate) mod stats;

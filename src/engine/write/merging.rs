@@ -7,9 +7,8 @@
 use super::commit::Write;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
-use crate::engine::types::batch::{
-    Effects, KeyChange, KeyWrite, OPERAND_BYTES_END, Operation, UnjoinedOperands, WriteBatch,
-};
+use crate::engine::types::batch::{Effects, KeyWrite, Operation, UnjoinedOperands, WriteBatch};
+use crate::engine::types::key_change::{KeyChange, OPERAND_BYTES_END};
 use crate::engine::types::options::Durability;
 use crate::merge::MergeOperator;
 use crate::util::{Error, Result, SequenceNumber};

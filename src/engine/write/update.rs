@@ -8,8 +8,8 @@
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
 use crate::engine::read::get::NewestVersion;
-use crate::engine::types::batch::KeyChange;
 use crate::engine::types::change::{Change, Swap};
+use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
 use crate::util::Result;
 use std::borrow::Cow;

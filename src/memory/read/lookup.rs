@@ -142,6 +142,21 @@ impl Memtable {
         self.read(node, SequenceNumber::MAX, |_, look| Some(look.number()))
     }
 
+    /// Like `get`, without the value.
+    pub fn newest_kind(
+        &self,
+        keyspace: KeyspaceId,
+        user_key: &[u8],
+        hash: u64,
+        at: SequenceNumber,
+    ) -> Option<(SequenceNumber, Kind)> {
+        if !self.key_range.may_contain(user_key) {
+            return None;
+        }
+        let node = self.find(keyspace, user_key, hash)?;
+        self.read(node, at, |_, look| Some((look.number(), look.kind())))
+    }
+
     /// Calls `read` for the newest committed version `<= at` of a node, and returns its result. `read` returns `None`
     /// if its version has changed meanwhile; then the search restarts.
     pub(crate) fn read<T>(

@@ -43,9 +43,9 @@ fn sizes_in_memory_in_files_and_in_both() {
     db.flush().unwrap();
     assert_eq!(db.stats().memory_entries, 0, "all in files");
     expect_shares(&db, PAIR_BYTES);
-    let flushed = db.approximate_size::<&[u8]>(..).unwrap();
+    let flushed = db.approximate_size(..).unwrap();
     fill(&db);
-    let both = db.approximate_size::<&[u8]>(..).unwrap();
+    let both = db.approximate_size(..).unwrap();
     assert!(both > flushed * 3 / 2, "{both} in files and memory, {flushed} in files");
 }
 
@@ -95,7 +95,7 @@ fn sizes_and_files_of_a_tree() {
     assert!(db.stats().levels.len() > 1, "{}", db.stats());
     // Most of such small files is overhead.
     let stats = db.stats();
-    let whole = db.approximate_size::<&[u8]>(..).unwrap();
+    let whole = db.approximate_size(..).unwrap();
     assert!(whole > stats.branch_bytes / 2 && whole <= stats.branch_bytes + stats.memory_bytes, "{whole}\n{stats}");
     expect_shares(&db, whole / u64::from(PAIRS));
     let files = db.branch_files();

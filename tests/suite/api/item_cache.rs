@@ -36,7 +36,7 @@ fn cached_items_are_the_newest_versions() {
             db.put(&key, &value).unwrap();
             model.insert(key, value);
         }
-        let mut old = (db.snapshot().unwrap(), model.clone());
+        let mut old = (db.snapshot(), model.clone());
         for round in 0..20_000 {
             let key = key(&mut random);
             match random.below(40) {
@@ -62,7 +62,7 @@ fn cached_items_are_the_newest_versions() {
                 db.flush().unwrap();
             }
             if random.one_in(3_000) {
-                old = (db.snapshot().unwrap(), model.clone());
+                old = (db.snapshot(), model.clone());
             }
         }
         let stats = db.stats();

@@ -193,11 +193,11 @@ fn keys_that_wait_in_memory_are_read_pinned_found_by_other_openers_and_written_o
     let after_death = open(&copy);
     assert_eq!(after_death.stats().buffer_bytes, stats.buffer_bytes);
     let pinned: Vec<_> = model.keys().map(|key| db.get_pinned(key).unwrap().unwrap()).collect();
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     let old = model.clone();
     // While the reader has its files, and the snapshot its versions, the buffers are written, and everything changes.
     let options = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
-    db.compact_with::<&[u8]>(.., &options, &mut |_| ()).unwrap();
+    db.compact_with(.., &options, &mut |_| ()).unwrap();
     assert_eq!((db.stats().buffer_bytes, db.stats().parent_bytes), (0, 0), "{}", db.stats());
     for key in old.keys() {
         db.put(key, "new").unwrap();

@@ -130,7 +130,7 @@ impl World {
             }
             900..960 => self.scan(),
             960..970 => {
-                let snapshot = self.db().snapshot().unwrap();
+                let snapshot = self.db().snapshot();
                 self.snapshots.push((snapshot, self.model.clone()));
                 if self.snapshots.len() > 4 {
                     let gone = self.random.below(self.snapshots.len() as u64) as usize;
@@ -264,10 +264,14 @@ fn remove(model: &mut Model, range: &std::ops::Range<Vec<u8>>) {
 fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
     match usize::try_from(at).ok().and_then(|at| pairs.get(at)) {
         Some((key, value)) => {
-            assert!(iter.valid(), "unpositioned, expected {key:?}");
-            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "an iterator shows another pair");
+            assert_eq!(iter.pair(), Some((&key[..], &value[..])), "an iterator shows another pair");
+            assert_eq!((iter.key(), iter.value()), (Some(&key[..]), Some(&value[..])));
         }
-        None => assert!(!iter.valid(), "at {:?}, expected unpositioned", iter.key()),
+        None => {
+            let shown = (iter.pair(), iter.key(), iter.value());
+            assert_eq!(shown, (None, None, None), "expected unpositioned");
+            assert!(!iter.valid());
+        }
     }
 }
 

@@ -52,7 +52,7 @@ fn multi_get_agrees_with_single_gets() {
         let mut model = Model::new();
         fill(&db, &mut model, &mut random, 10_000);
         let old = model.clone();
-        let snapshot = db.snapshot().unwrap();
+        let snapshot = db.snapshot();
         fill(&db, &mut model, &mut random, 5_000);
         for round in 0..20 {
             if round == 10 {

@@ -28,7 +28,7 @@ fn memory_shrinks_after_snapshots_are_dropped() {
     let before = db.stats();
     let snapshots: Vec<_> = (1..=30)
         .map(|round| {
-            let snapshot = db.snapshot().unwrap();
+            let snapshot = db.snapshot();
             write_all(round);
             snapshot
         })
@@ -89,16 +89,16 @@ fn relaxed_snapshots_are_shared_up_to_the_allowed_age() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, tiny());
     db.put("key", "old").unwrap();
-    let first = db.relaxed_snapshot(MINUTE).unwrap();
+    let first = db.relaxed_snapshot(MINUTE);
     db.put("key", "new").unwrap();
     disk.advance(MINUTE / 2);
-    let second = db.relaxed_snapshot(MINUTE).unwrap();
+    let second = db.relaxed_snapshot(MINUTE);
     assert_eq!(second.number(), first.number());
     assert_eq!(second.get("key").unwrap().as_deref(), Some(&b"old"[..]));
     // A caller that requires a younger snapshot gets a new one, which is shared from then on.
-    let third = db.relaxed_snapshot(MINUTE / 4).unwrap();
+    let third = db.relaxed_snapshot(MINUTE / 4);
     assert_eq!(third.get("key").unwrap().as_deref(), Some(&b"new"[..]));
-    assert_eq!(db.relaxed_snapshot(MINUTE).unwrap().number(), third.number());
+    assert_eq!(db.relaxed_snapshot(MINUTE).number(), third.number());
     drop((first, second, third));
     // The store keeps it for later callers, until it is older than anyone may allow.
     pass(&db, &disk, MINUTE / 2);
@@ -106,7 +106,7 @@ fn relaxed_snapshots_are_shared_up_to_the_allowed_age() {
     pass(&db, &disk, MINUTE);
     assert_eq!(db.stats().snapshots, 0);
     db.put("key", "newest").unwrap();
-    let none = db.relaxed_snapshot(Duration::ZERO).unwrap();
+    let none = db.relaxed_snapshot(Duration::ZERO);
     assert_eq!(none.get("key").unwrap().as_deref(), Some(&b"newest"[..]));
 }
 
@@ -115,7 +115,7 @@ fn a_forgotten_snapshot_is_reported_and_ends_at_the_limit() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, Options { snapshot_age_limit: Some(MINUTE), memory_budget: Some(64 << 20), ..tiny() });
     db.put("key", "old").unwrap();
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     let mut iter = db.iter().unwrap();
     iter.seek_first().unwrap();
     db.put("key", "new").unwrap();

@@ -107,7 +107,7 @@ fn optimize_rewrites_less_and_leaves_one_run_to_read() {
         let (_disk, db) = deterministic(2);
         // Keys in order, so that each leaf is one run, some with retained versions of a snapshot.
         (0..5000).for_each(|at| db.put(key(at), [1; 100]).unwrap());
-        let snapshot = db.snapshot().unwrap();
+        let snapshot = db.snapshot();
         (0..500).for_each(|at| db.put(key(at), [2; 100]).unwrap());
         db.compact().unwrap();
         drop(snapshot);
@@ -126,7 +126,7 @@ fn progress_rises_to_its_end() {
     // First does the work that is due anyway, which is no part of the call.
     while db.step() {}
     let mut seen: Vec<CompactProgress> = Vec::new();
-    let report = db.compact_with::<&str>(.., &CompactOptions::default(), &mut |progress| seen.push(progress)).unwrap();
+    let report = db.compact_with(.., &CompactOptions::default(), &mut |progress| seen.push(progress)).unwrap();
     assert!(seen.len() > 3, "{seen:?}");
     assert!(seen.is_sorted_by_key(|progress| progress.bytes_done), "{seen:?}");
     assert!(seen.iter().all(|progress| progress.bytes_done <= progress.bytes_total), "{seen:?}");
@@ -145,14 +145,14 @@ fn a_cancelled_call_ends_soon_and_changes_no_answer() {
     let cancellation = Cancellation::new();
     cancellation.cancel();
     let options = CompactOptions { cancellation: Some(cancellation), ..CompactOptions::default() };
-    let refused = db.compact_with::<&str>(.., &options, &mut |_| ());
+    let refused = db.compact_with(.., &options, &mut |_| ());
     assert!(matches!(refused, Err(Error::Cancelled)), "{refused:?}");
     // At this rate the call would take minutes.
     db.set_background_write_limit(Some(20 << 10)).unwrap();
     let cancellation = Cancellation::new();
     let options = CompactOptions { cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
     let (ended, cancelled) = std::thread::scope(|scope| {
-        let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
+        let call = scope.spawn(|| db.compact_with(.., &options, &mut |_| ()));
         let begun = |task: &&BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
         wait_until("no merge runs", || db.stats().running.iter().any(|task| begun(&task)));
         let running = db.stats().running;
@@ -180,7 +180,7 @@ fn the_merge_of_a_cancelled_call_ends() {
     // Only the call has work here: each leaf is one run, and too few of its retained versions are unneeded for a merge
     // to be due.
     fill(&db, 5003, &[1; 100]);
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     (0..5003).step_by(5).for_each(|at| db.put(key(at), [2; 100]).unwrap());
     db.compact().unwrap();
     drop(snapshot);
@@ -190,7 +190,7 @@ fn the_merge_of_a_cancelled_call_ends() {
     let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation.clone()) };
     let merges = || db.stats().running.iter().filter(|task| task.kind == BackgroundKind::Merge).count();
     std::thread::scope(|scope| {
-        let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
+        let call = scope.spawn(|| db.compact_with(.., &options, &mut |_| ()));
         wait_until("no merge runs", || merges() > 0);
         cancellation.cancel();
         assert!(matches!(call.join().unwrap(), Err(Error::Cancelled)));

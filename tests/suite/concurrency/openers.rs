@@ -376,7 +376,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     let db = Db::open_with(Arc::new(PosixStorage::new(directory.path())), tiny()).unwrap();
     let mut model = Model::new();
     fill(&db, 5, &mut model);
-    let (snapshot, mut iter) = (db.snapshot().unwrap(), db.iter().unwrap());
+    let (snapshot, mut iter) = (db.snapshot(), db.iter().unwrap());
     iter.seek_first().unwrap();
     let reader = read(directory.path());
     let transaction = db.transaction().unwrap();
@@ -399,7 +399,13 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
             forked(snapshot.get("a").map(drop)),
             forked(snapshot.multi_get(&["a"]).map(drop)),
             forked(iter.step()),
+            forked(db.snapshot().get("a").map(drop)),
+            forked(db.relaxed_snapshot(Duration::MAX).get("a").map(drop)),
+            forked(db.contains_key("a").map(drop)),
+            forked(db.take("a").map(drop)),
+            forked(db.pop_first().map(drop)),
             forked(reader.get("a").map(drop)),
+            forked(reader.refresh()),
             forked(db.update("a", |_| None).map(drop)),
             forked(db.transaction().map(drop)),
             forked(transaction.get("a").map(drop)),
@@ -421,7 +427,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     assert!(matches!(Db::open(directory.path(), tiny()), Err(Error::AlreadyOpen { .. })));
     db.put("b", "2").unwrap();
     assert_eq!(snapshot.get("b").unwrap(), None);
-    assert_eq!(iter.key(), model.keys().next().unwrap());
+    assert_eq!(iter.key(), model.keys().next().map(|key| &key[..]));
     iter.step().unwrap();
     transaction.commit().unwrap();
     db.sync().unwrap();

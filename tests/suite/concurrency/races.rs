@@ -113,7 +113,7 @@ fn every_snapshot_holds_whole_batches() {
             let (db, stop, sums) = (&db, &stop, &sums);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let snapshot = db.snapshot().unwrap();
+                    let snapshot = db.snapshot();
                     let total: u64 = if reader == 0 {
                         snapshot.prefix("account").unwrap().map(|pair| number(Some(pair.unwrap().1))).sum()
                     } else {
@@ -198,7 +198,7 @@ fn snapshots_and_gets_agree_on_the_order() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let (y, x) = (number(db.get("y").unwrap()), number(db.get("x").unwrap()));
-                    let snapshot = db.snapshot().unwrap();
+                    let snapshot = db.snapshot();
                     let (in_x, in_y) = (number(snapshot.get("x").unwrap()), number(snapshot.get("y").unwrap()));
                     assert!(in_x >= x && in_y >= y, "snapshot ({in_x}, {in_y}) after gets ({x}, {y})");
                     let (after_y, after_x) = (number(db.get("y").unwrap()), number(db.get("x").unwrap()));
@@ -289,7 +289,7 @@ fn one_write_of_each_key_by_each_writer() {
     });
     let all = |db: &Db| -> Vec<_> { (0..KEYS).map(|key| db.get(key.to_be_bytes()).unwrap()).collect() };
     let now = all(&db);
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     for (key, value) in (0..KEYS).zip(&now) {
         assert_eq!(snapshot.get(key.to_be_bytes()).unwrap(), *value, "key {key} at a snapshot");
     }

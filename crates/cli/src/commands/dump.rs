@@ -25,8 +25,8 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
     let mut output = Output::new();
     let mut iter = db.iter()?;
     iter.seek_first()?;
-    while iter.valid() {
-        output.pair(form, iter.key(), iter.value())?;
+    while let Some((key, value)) = iter.pair() {
+        output.pair(form, key, value)?;
         iter.step()?;
     }
     output.finish()

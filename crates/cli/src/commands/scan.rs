@@ -19,8 +19,9 @@ pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
         } else {
             iter.seek_first()?
         }
-        while left > 0 && iter.valid() {
-            output.pair(form, iter.key(), iter.value())?;
+        while left > 0 {
+            let Some((key, value)) = iter.pair() else { break };
+            output.pair(form, key, value)?;
             left -= 1;
             if scan.reverse { iter.step_back()? } else { iter.step()? }
         }

@@ -20,7 +20,7 @@ pub struct HeldSnapshot {
 impl HeldSnapshot {
     /// Called by the writer itself, between two of its operations, so it holds exactly the model's state.
     pub fn take(db: &Db, model: &Model) -> Result<Self, Broken> {
-        let snapshot = db.snapshot()?;
+        let snapshot = db.snapshot();
         let iter = snapshot.prefix(Work::prefix(model.writer))?;
         Ok(Self { snapshot, model: model.clone(), iter, at: None })
     }
@@ -52,10 +52,7 @@ impl HeldSnapshot {
                 }
             };
             let writer = self.model.writer;
-            let found = match self.iter.valid() {
-                true => Some(reading.pair(writer, self.iter.key(), self.iter.value())?),
-                false => None,
-            };
+            let found = self.iter.pair().map(|(key, value)| reading.pair(writer, key, value)).transpose()?;
             if found.map(|(key, _)| key) != expected {
                 return Err(Broken(format!(
                     "{}: the iterator behind {:?} stands on {:?}, expected {expected:?}",

@@ -98,7 +98,7 @@ impl<'a> Observer<'a> {
         };
         let reversed = self.random.below(2) == 0;
         let acknowledged = self.catch_up(writer);
-        let snapshot = db.snapshot()?;
+        let snapshot = db.snapshot();
         let begun = board.begun(writer).load(Ordering::Acquire);
         let lower = self.reading.key(writer, from).to_vec();
         let iter = snapshot.range(lower..self.reading.key(writer, to).to_vec())?;

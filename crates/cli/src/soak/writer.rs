@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
             let key = self.reading.key(writer, change.key).to_vec();
             if change.put {
                 work.value(writer, count, change.key, &mut self.value);
-                batch.put(key, self.value.clone());
+                batch.put(key, &self.value);
             } else {
                 batch.delete(key);
             }

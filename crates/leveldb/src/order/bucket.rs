@@ -39,8 +39,8 @@ impl Bucket {
         let mut loaded = Self::default();
         let mut pairs = db.prefix(layout::data_key(bucket, &[]))?;
         pairs.seek_first()?;
-        while pairs.valid() {
-            loaded.insert(loaded.places.len(), layout::user_key(pairs.key()), pairs.value().len());
+        while let Some((key, value)) = pairs.pair() {
+            loaded.insert(loaded.places.len(), layout::user_key(key), value.len());
             pairs.step()?;
         }
         let keys = &loaded.keys;

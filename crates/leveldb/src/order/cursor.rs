@@ -128,11 +128,11 @@ impl OrderedCursor {
         let prefix = layout::data_key(self.snapshot.fences.bucket(bucket), &[]);
         let mut found = self.snapshot.data.prefix(prefix)?;
         found.seek_first()?;
-        while found.valid() {
+        while let Some((found_key, found_value)) = found.pair() {
             let key = self.bytes.len();
-            self.bytes.extend_from_slice(layout::user_key(found.key()));
+            self.bytes.extend_from_slice(layout::user_key(found_key));
             let value = self.bytes.len();
-            self.bytes.extend_from_slice(found.value());
+            self.bytes.extend_from_slice(found_value);
             self.pairs.push(Pair { key, value, end: self.bytes.len() });
             found.step()?;
         }

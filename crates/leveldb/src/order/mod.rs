@@ -115,7 +115,7 @@ impl Ordered {
         // Returned only on success, so that the cached buckets always equal those in the store.
         let known = std::mem::take(&mut writer.known);
         let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
-        for operation in batch.iter() {
+        for operation in batch {
             match operation {
                 Operation::Put { key, value } => change.put(key, value)?,
                 Operation::Delete { key } => change.delete(key)?,
@@ -152,9 +152,9 @@ impl Ordered {
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self, db: &Db) -> alluvium::Result<OrderedSnapshot> {
+    pub fn snapshot(&self, db: &Db) -> OrderedSnapshot {
         let _unchanging: MutexGuard<'_, Writer> = self.writer.lock();
-        Ok(OrderedSnapshot { data: db.snapshot()?, fences: self.fences.load_full() })
+        OrderedSnapshot { data: db.snapshot(), fences: self.fences.load_full() }
     }
 
     /// Creates a cursor at a snapshot.

@@ -87,25 +87,25 @@ fn range_tombstones_hide_older_versions_in_memory_and_tree() {
         db.put(name, "1").unwrap();
     }
     db.flush().unwrap();
-    let before = db.snapshot().unwrap();
+    let before = db.snapshot();
     db.put("b", "2").unwrap();
     delete_range(&db, "b", "d");
-    let after = db.snapshot().unwrap();
+    let after = db.snapshot();
     db.put("c", "3").unwrap();
     // First the tombstone is in memory, over versions in memory and in the tree; then everything is in the tree.
     // Afterwards a Memtable holds nothing but a tombstone.
     for _ in 0..3 {
         assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
         assert_eq!(contents(&after), "a=1 d=1");
-        assert_eq!(contents(&db.snapshot().unwrap()), "a=1 c=3 d=1");
+        assert_eq!(contents(&db.snapshot()), "a=1 c=3 d=1");
         db.flush().unwrap();
     }
     delete_range(&db, "a", "e");
-    assert_eq!(contents(&db.snapshot().unwrap()), "");
+    assert_eq!(contents(&db.snapshot()), "");
     assert_eq!(db.get("d").unwrap(), None);
     assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
     db.flush().unwrap();
-    assert_eq!(contents(&db.snapshot().unwrap()), "");
+    assert_eq!(contents(&db.snapshot()), "");
     assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
 }
 
@@ -121,7 +121,7 @@ fn range_tombstones_hide_values_in_the_item_cache() {
     // The cache of this opening has no pages yet.
     let db = open();
     assert!(["a", "b", "c"].iter().all(|name| db.get(name).unwrap().is_some()));
-    let before = db.snapshot().unwrap();
+    let before = db.snapshot();
     assert!(db.stats().items > 0, "the item cache is empty");
     delete_range(&db, "b", "c");
     for _ in 0..2 {
@@ -144,7 +144,7 @@ fn an_old_version_is_not_added_to_the_item_cache() {
     drop(db);
     // The cache of this opening has no pages yet.
     let db = open();
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     db.put("a", "2").unwrap();
     let generations = &db.engine.background.generations;
     let switching = generations.lock();
@@ -159,7 +159,7 @@ fn an_old_version_is_not_added_to_the_item_cache() {
 /// between the operands retain all of them in memory.
 fn write_words(db: &Db) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
-    let mut take = || snapshots.push(db.snapshot().unwrap());
+    let mut take = || snapshots.push(db.snapshot());
     db.put("a", "one").unwrap();
     take();
     db.merge("a", "two").unwrap();
@@ -187,7 +187,7 @@ fn operands_are_folded_across_memory_and_tree() {
     // A large base value is in a value file.
     let large = vec![b'x'; 300 << 10];
     db.put("a", &large).unwrap();
-    let _pin = db.snapshot().unwrap();
+    let _pin = db.snapshot();
     db.merge("a", "six").unwrap();
     db.flush().unwrap();
     let folded = [&large[..], b",six"].concat();

@@ -53,7 +53,7 @@ fn contents(db: &DeterministicDb) -> Pairs {
 /// Writes what is in memory only to files.
 fn write_checkpoint(db: &DeterministicDb) {
     let recovery = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
-    db.compact_with::<&str>(.., &recovery, &mut |_| ()).unwrap();
+    db.compact_with(.., &recovery, &mut |_| ()).unwrap();
     while db.step() {}
 }
 
@@ -90,7 +90,7 @@ fn value_files_stay_while_their_keys_wait_in_memory() {
 fn readers_outlive_what_they_have_read_in_memory() {
     let (_, db, pairs) = waiting(options(None), 300);
     assert!(db.stats().buffer_bytes > 0, "{}", db.stats());
-    let snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot();
     let mut iterator = db.iter().unwrap();
     let first = iterator.next().unwrap().unwrap();
     let pinned: Vec<_> = pairs.keys().map(|key| db.get_pinned(key).unwrap().unwrap()).collect();

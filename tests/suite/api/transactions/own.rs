@@ -108,7 +108,7 @@ impl<'t> Scan<'t> {
             }
         }
         let expected = self.at.and_then(|at| self.pairs.get(at));
-        let found = self.iter.valid().then(|| (self.iter.key().to_vec(), self.iter.value().to_vec()));
+        let found = self.iter.pair().map(|(key, value)| (key.to_vec(), value.to_vec()));
         assert_eq!(found.as_ref(), expected, "position in {:?}", self.pairs);
     }
 

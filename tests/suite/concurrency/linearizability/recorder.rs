@@ -160,20 +160,23 @@ impl<'a> Recorder<'a> {
                 let found = self.db.multi_get(&self.names(keys));
                 self.saw(operation, "multi_get", keys, found)
             }
-            Step::Snapshot => self.take_snapshot().map(|_| ()),
+            Step::Snapshot => {
+                self.take_snapshot();
+                Ok(())
+            }
             Step::SnapshotGet(key) => {
-                let (operation, snapshot) = self.snapshot()?;
+                let (operation, snapshot) = self.snapshot();
                 let found = snapshot.get(self.name(*key));
                 self.saw(operation, "get", &[*key], found.map(|found| vec![found]))
             }
             Step::SnapshotMultiGet(keys) => {
-                let (operation, snapshot) = self.snapshot()?;
+                let (operation, snapshot) = self.snapshot();
                 let found = snapshot.multi_get(&self.names(keys));
                 self.saw(operation, "multi_get", keys, found)
             }
             Step::Scan { held, prefix, back } => {
                 let mut scan = if *held {
-                    let (operation, snapshot) = self.snapshot()?;
+                    let (operation, snapshot) = self.snapshot();
                     self.scan(operation, snapshot.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
                 } else {
                     let operation = self.read("scan");
@@ -271,19 +274,19 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    fn take_snapshot(&mut self) -> Result<(usize, Snapshot), String> {
+    fn take_snapshot(&mut self) -> (usize, Snapshot) {
         let operation = self.read("snapshot");
-        let snapshot = self.db.snapshot().map_err(|error| format!("a snapshot failed: {error}"))?;
+        let snapshot = self.db.snapshot();
         self.snapshots.push((operation, snapshot.clone()));
-        Ok((operation, snapshot))
+        (operation, snapshot)
     }
 
     /// A held snapshot, or a new one.
-    fn snapshot(&mut self) -> Result<(usize, Snapshot), String> {
+    fn snapshot(&mut self) -> (usize, Snapshot) {
         if self.snapshots.is_empty() {
             return self.take_snapshot();
         }
-        Ok(self.snapshots[self.random.below(self.snapshots.len() as u64) as usize].clone())
+        self.snapshots[self.random.below(self.snapshots.len() as u64) as usize].clone()
     }
 
     fn scan(&self, operation: usize, iter: alluvium::Result<Iter>, prefix: usize, back: bool) -> Result<Scan, String> {

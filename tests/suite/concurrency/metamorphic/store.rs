@@ -93,7 +93,7 @@ impl Store {
             Disk::Simulated(disk, mapped)
         };
         // Fixed at the creation, too.
-        let operator: Arc<dyn MergeOperator> = if seed % 2 == 0 { Arc::new(Append) } else { Arc::new(Words) };
+        let operator: Arc<dyn MergeOperator> = if seed.is_multiple_of(2) { Arc::new(Append) } else { Arc::new(Words) };
         let settings = disk.settings(&mut random, &operator);
         let levels = [tiny_levels(1), tiny_levels(2), tiny_levels(4), tiny_skip(), tiny_skip_in_files()];
         let levels = levels[random.below(5) as usize].clone();
@@ -167,7 +167,7 @@ impl Store {
                 let cancellation = Cancellation::new();
                 cancellation.cancel();
                 let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation) };
-                let refused = self.db().compact_with::<&str>(.., &options, &mut |_| ());
+                let refused = self.db().compact_with(.., &options, &mut |_| ());
                 assert!(matches!(refused, Ok(_) | Err(Error::Cancelled)), "{refused:?}");
             }
             8 => expect_sound(self.db()),
@@ -235,7 +235,7 @@ impl Store {
             Operation::Transaction(actions, ending) => return transactions::run(self.db(), actions, *ending),
             Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
-            Operation::Snapshot => self.snapshots.push(self.db().snapshot().unwrap()),
+            Operation::Snapshot => self.snapshots.push(self.db().snapshot()),
             Operation::DropSnapshot(which) => {
                 if let Some(at) = chosen(*which, self.snapshots.len()) {
                     self.snapshots.remove(at);
@@ -391,7 +391,7 @@ fn keys(numbers: &[Key]) -> Vec<Vec<u8>> {
 }
 
 fn moved(iterator: &mut Iter, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
-    let pair = |iterator: &Iter| iterator.valid().then(|| (iterator.key().to_vec(), iterator.value().to_vec()));
+    let pair = |iterator: &Iter| iterator.pair().map(|(key, value)| (key.to_vec(), value.to_vec()));
     let mut stood = vec![pair(iterator)];
     for going in moves {
         match going {

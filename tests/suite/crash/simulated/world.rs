@@ -264,7 +264,8 @@ impl World {
             Step::Full => return self.fill_the_disk(),
             Step::Snapshot => {
                 let snapshot = self.db().snapshot();
-                snapshot.map(|snapshot| self.snapshots.push((snapshot, self.promise.contents())))
+                self.snapshots.push((snapshot, self.promise.contents()));
+                Ok(())
             }
             Step::Reopen => {
                 self.check_snapshots()?;

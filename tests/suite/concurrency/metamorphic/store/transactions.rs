@@ -65,7 +65,7 @@ fn iterate(transaction: &Transaction, bounds: Bounds) -> TransactionIter<'_> {
 }
 
 fn moved(iter: &mut TransactionIter<'_>, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
-    let pair = |iter: &TransactionIter<'_>| iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
+    let pair = |iter: &TransactionIter<'_>| iter.pair().map(|(key, value)| (key.to_vec(), value.to_vec()));
     let mut stood = vec![pair(iter)];
     for going in moves {
         match going {

@@ -1,0 +1,60 @@
+//! Whether a key has a value, without the value: nothing is copied out of memory or of a page, and no value file is read.
+//! Any thread.
+
+use super::Lookup;
+use crate::branch::{BlockingPages, ValuelessPages};
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::state::view::View;
+use crate::util::key::with_encoded;
+use crate::util::{KeyspaceId, Kind, Result, SequenceNumber};
+
+impl ReadPath {
+    /// Whether a key has a value at or below `at`.
+    pub(crate) fn contains_at(&self, user_key: &[u8], at: SequenceNumber) -> Result<bool> {
+        let lookup = self.begin_lookup(user_key, at)?;
+        let view = self.view.load();
+        let kind = match newest_kind_in_memory(&view, lookup) {
+            None => self.newest_kind_in_tree(&view, lookup)?,
+            in_memory => in_memory,
+        };
+        match kind {
+            None | Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
+            Some(Kind::Put | Kind::ValueReference) => Ok(true),
+            // Operands are folded, so that the answer is that of a get, errors included.
+            Some(_) => self.find(&view, lookup, &mut BlockingPages::new(), &mut Vec::new()),
+        }
+    }
+
+    fn newest_kind_in_tree(&self, view: &View, lookup: Lookup<'_>) -> Result<Option<Kind>> {
+        let Lookup { user_key, hash, at, .. } = lookup;
+        with_encoded(KeyspaceId::DEFAULT, user_key, |key| {
+            let mut value = Vec::new();
+            // An item is a small value.
+            if self.cache.items().get(key, hash, at, &mut value).is_some() {
+                return Ok(Some(Kind::Put));
+            }
+            let found = view.disk.get(key, hash, at, &mut ValuelessPages::new(), &mut value)?;
+            Ok(found.map(|(_, kind)| kind))
+        })
+    }
+}
+
+/// As the part of `ReadPath::newest` that searches memory.
+fn newest_kind_in_memory(view: &View, lookup: Lookup<'_>) -> Option<Kind> {
+    let Lookup { user_key, hash, at, .. } = lookup;
+    let keyspace = KeyspaceId::DEFAULT;
+    view.generations.iter().find_map(|generation| {
+        let memtable = &generation.memtable;
+        // Before the entry (rule D3).
+        let covering = if memtable.has_range_tombstones() {
+            with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at))
+        } else {
+            SequenceNumber::ZERO
+        };
+        let hit = memtable.newest_kind(keyspace, user_key, hash, at);
+        if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
+            return Some(Kind::RangeDelete);
+        }
+        hit.map(|(_, kind)| kind)
+    })
+}
