@@ -15,7 +15,6 @@ use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::util::{Error, Result};
 use blocking::unblock;
-use std::sync::Arc;
 
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;
@@ -38,7 +37,7 @@ pub use snapshot::AsyncSnapshot;
 /// use alluvium::{AsyncDb, Db, Options};
 /// use futures_lite::{StreamExt, future::block_on};
 /// # let path = directory.path();
-/// let db = AsyncDb::new(Db::open(path, Options::default())?.into());
+/// let db = AsyncDb::new(Db::open(path, Options::default())?);
 /// block_on(async {
 ///     db.put("river", "silt").await?;
 ///     assert_eq!(db.get("river").await?.as_deref(), Some(&b"silt"[..]));
@@ -53,23 +52,23 @@ pub use snapshot::AsyncSnapshot;
 /// ```
 #[derive(Clone, Debug)]
 pub struct AsyncDb {
-    db: Arc<Db>,
+    db: Db,
 }
 
 impl AsyncDb {
     /// Creates the asynchronous interface of a store.
-    pub fn new(db: Arc<Db>) -> Self {
+    pub fn new(db: Db) -> Self {
         Self { db }
     }
 
     /// The store itself, whose methods block the calling thread.
-    pub fn db(&self) -> &Arc<Db> {
+    pub fn db(&self) -> &Db {
         &self.db
     }
 
     /// Runs work that may block on another thread.
     async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce(&Db) -> T + Send + 'static) -> T {
-        let db = Arc::clone(&self.db);
+        let db = self.db.clone();
         unblock(move || work(&db)).await
     }
 
@@ -191,7 +190,7 @@ impl AsyncDb {
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// # let db = alluvium::AsyncDb::new(db.into());
+    /// # let db = alluvium::AsyncDb::new(db);
     /// # futures_lite::future::block_on(async {
     /// let had = db.transact(|transaction| -> alluvium::Result<_> {
     ///     let had = transaction.get("from")?;
@@ -235,9 +234,9 @@ impl AsyncDb {
         self.run_blocking(Db::sync).await
     }
 
-    /// Drops this handle. If it is the last one, the store is closed on another thread (`Db::close`). Dropping the last
-    /// handle without this closes the store too, but blocks the dropping thread.
-    pub async fn close(self) -> Result<()> {
-        unblock(move || Arc::into_inner(self.db).map_or(Ok(()), Db::close)).await
+    /// `Db::close`, on another thread: closes the store for all clones. Dropping the last one without this closes the
+    /// store too, but blocks the dropping thread.
+    pub async fn close(&self) -> Result<()> {
+        self.run_blocking(Db::close).await
     }
 }

@@ -11,7 +11,7 @@ use blocking::unblock;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-/// # let db = alluvium::AsyncDb::new(db.into());
+/// # let db = alluvium::AsyncDb::new(db);
 /// # futures_lite::future::block_on(async {
 /// db.put("key", "old").await?;
 /// let snapshot = db.snapshot();

@@ -78,7 +78,7 @@ fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     let db = Db::open_with(Arc::new(storage.clone()), small()).unwrap();
     db.settle().unwrap();
     db.put("memory", "here").unwrap();
-    (AsyncDb::new(Arc::new(db)), gate, storage)
+    (AsyncDb::new(db), gate, storage)
 }
 
 /// The result of a first poll, which must return although reads are blocked.
@@ -153,7 +153,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
 
 #[test]
 fn dropped_futures_leave_nothing_broken() {
-    let (db, gate, _) = on_disk();
+    let (db, gate, storage) = on_disk();
     gate.set_closed(true);
     let mut pending = 0;
     for number in 0..20 {
@@ -174,10 +174,9 @@ fn dropped_futures_leave_nothing_broken() {
             assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
         }
         assert_eq!(db.get("never").await.unwrap(), None);
-        // The work of dropped futures ends on other threads, which release the store.
-        let store = Arc::downgrade(db.db());
-        db.close().await.unwrap();
-        while store.strong_count() > 0 {
+        // The work of dropped futures ends on other threads, which release the store: the last one closes it.
+        drop(db);
+        while matches!(Db::open_with(Arc::new(storage.clone()), small()), Err(Error::AlreadyOpen { .. })) {
             assert!(Instant::now() < until, "a dropped future keeps the store open");
             yield_now().await;
         }
@@ -187,7 +186,7 @@ fn dropped_futures_leave_nothing_broken() {
 #[test]
 fn async_methods_agree_with_blocking_methods() {
     let directory = tempfile::tempdir().unwrap();
-    let db = AsyncDb::new(Arc::new(Db::open(directory.path(), small()).unwrap()));
+    let db = AsyncDb::new(Db::open(directory.path(), small()).unwrap());
     let synced = WriteOptions::sync();
     block_on(async {
         db.put("a", "1").await.unwrap();
@@ -224,8 +223,11 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
         assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
         let other = db.clone();
-        other.close().await.unwrap();
+        drop(db.clone());
         assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
+        other.close().await.unwrap();
+        assert!(matches!(db.get("c").await, Err(Error::Closed)));
+        assert!(matches!(db.put("c", "").await, Err(Error::Closed)));
         db.close().await.unwrap();
         assert!(matches!(before.get("a").await, Err(Error::Closed)));
         assert!(matches!(before.scan(..), Err(Error::Closed)));
@@ -279,7 +281,7 @@ fn writes_that_would_wait_run_on_other_threads() {
         }
     };
     let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
-    let db = AsyncDb::new(Arc::new(db));
+    let db = AsyncDb::new(db);
     wait_for_log_segment(&db);
     let writer = db.clone();
     gate.set_closed(true);

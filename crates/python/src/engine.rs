@@ -9,7 +9,7 @@ pub enum Engine {
     /// The single writer.
     Writer(Db),
     /// A read-only store; any number may be open.
-    Reader(ReadOnlyDb),
+    Reader(Box<ReadOnlyDb>),
 }
 
 /// Returns the options of a write.

@@ -71,7 +71,7 @@ impl Settings {
         // A Python program leaves most of the machine's memory to the page cache.
         let storage = Arc::new(PosixStorage::new(&self.path).reading_through_page_cache());
         let opened = match self.read_only {
-            true => ReadOnlyDb::open_with(storage, options).map(Engine::Reader),
+            true => ReadOnlyDb::open_with(storage, options).map(|db| Engine::Reader(Box::new(db))),
             false => Db::open_with(storage, options).map(Engine::Writer),
         };
         opened.map_err(|error| match error {

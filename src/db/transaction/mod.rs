@@ -327,7 +327,7 @@ impl Transaction {
         // Before the lock: in a forked child a thread that is not there may hold it.
         write.read.check_open()?;
         // Closing the store waits for this.
-        let Some(_commit) = write.begin_commit() else { return Err(Error::Closed) };
+        let _commit = write.begin_call()?;
         let durability = options.durability.unwrap_or(write.durability);
         let committed = write.commit_transaction(snapshot.pin(), &writes.into_effects(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {

@@ -5,7 +5,7 @@ use super::commit::{Committer, Write};
 use super::entry::{Entry, RangeDelete};
 use super::precondition::{Precondition, WriteOutcome};
 use super::throttle::Throttle;
-use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
+use super::writer_threads::{Borrowed, RetiredStates, ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -37,9 +37,8 @@ pub(crate) struct WritePath {
     numbers: Arc<FileNumbers>,
     /// What a write without options of its own gets.
     pub(crate) durability: Durability,
-    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the
-    /// `Db` that is closed.
-    accepts_commits: RwLock<bool>,
+    /// Whether transactions may still commit, and callers sync. Closing waits for those that do (rule X2).
+    accepts_calls: RwLock<bool>,
     pub(crate) counters: UpdateCounters,
 }
 
@@ -76,7 +75,7 @@ impl WritePath {
             threads,
             numbers,
             durability,
-            accepts_commits: RwLock::new(true),
+            accepts_calls: RwLock::new(true),
             counters: UpdateCounters::default(),
         })
     }
@@ -98,10 +97,11 @@ impl WritePath {
         if let Some(conflict) = self.early_conflict(value.map_or(0, <[u8]>::len), precondition) {
             return Ok(conflict);
         }
+        let borrowed = self.begin()?;
         let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
-        self.write(&Write { entries, deleted: &[], latches: &[latch], precondition, durability })
+        self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, durability })
     }
 
     /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
@@ -114,12 +114,14 @@ impl WritePath {
     /// Writes a merge operand, for tests of reads. Unlogged, because the log cannot encode operands yet.
     #[cfg(test)]
     pub(crate) fn write_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let borrowed = self.begin()?;
         let entry = self.entry(KeyspaceId::DEFAULT, key, Some(operand))?;
         let entry = Entry { kind: Kind::Merge, ..entry };
         let latches = [Latches::index_of(entry.hash)];
         let entries = std::slice::from_ref(&entry);
         let durability = Durability::Unlogged;
-        self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability }).map(drop)
+        self.write(borrowed, &Write { entries, deleted: &[], latches: &latches, precondition: None, durability })
+            .map(drop)
     }
 
     /// Deletes a range of keys.
@@ -143,12 +145,14 @@ impl WritePath {
     ) -> Result<WriteOutcome> {
         let Effects { writes, deleted } = effects;
         if effects.is_empty() {
-            return self.health.check().map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
+            let checked = self.read.check_open().and_then(|()| self.health.check());
+            return checked.map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
         }
         let bytes = check_batch(effects)?;
         if let Some(conflict) = self.early_conflict(bytes, precondition) {
             return Ok(conflict);
         }
+        let borrowed = self.begin()?;
         if !deleted.is_empty() {
             self.health.check()?;
         }
@@ -166,7 +170,8 @@ impl WritePath {
             for entry in &entries {
                 let latches = [Latches::index_of(entry.hash)];
                 let entries = std::slice::from_ref(entry);
-                let _ = self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability })?;
+                let write = Write { entries, deleted: &[], latches: &latches, precondition: None, durability };
+                let _ = self.write(self.begin()?, &write)?;
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         });
@@ -177,7 +182,26 @@ impl WritePath {
         latches.dedup();
         let deleted: Vec<RangeDelete<'_>> =
             deleted.iter().map(|range| RangeDelete { keyspace: KeyspaceId::DEFAULT, range }).collect();
-        self.write(&Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability })
+        let write = Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability };
+        self.write(borrowed, &write)
+    }
+
+    /// Begins a write: borrows the thread's state, for which closing waits (rule X1). Before anything is written, a value
+    /// file too. An error once the store is closing.
+    fn begin(&self) -> Result<Borrowed<'_>> {
+        // Before any lock: in a forked child its holder may not exist.
+        self.read.check_process()?;
+        let borrowed = self.threads.borrow(|counters| {
+            self.committer.add_writer();
+            ThreadState {
+                slot: self.read.sequencer.register(),
+                writer: self.log.log.writer(),
+                memory: MemtableWriter::default(),
+                counters,
+                delay: WriterDelay::default(),
+            }
+        });
+        borrowed.ok_or(Error::Closed)
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
@@ -208,17 +232,7 @@ impl WritePath {
         }
     }
 
-    fn write(&self, write: &Write<'_>) -> Result<WriteOutcome> {
-        let mut borrowed = self.threads.borrow(|counters| {
-            self.committer.add_writer();
-            ThreadState {
-                slot: self.read.sequencer.register(),
-                writer: self.log.log.writer(),
-                memory: MemtableWriter::default(),
-                counters,
-                delay: WriterDelay::default(),
-            }
-        });
+    fn write(&self, mut borrowed: Borrowed<'_>, write: &Write<'_>) -> Result<WriteOutcome> {
         let thread = borrowed.state();
         let of_entries = write.entries.iter().map(|entry| entry.key.len() + entry.value.len());
         let user_bytes: usize = of_entries.chain(write.deleted.iter().map(|deleted| deleted.range.bytes())).sum();
@@ -257,15 +271,25 @@ impl WritePath {
             && self.committer.has_room()
     }
 
-    /// Lets a transaction commit. Closing waits until the guard is dropped. `None` once the store is closing.
-    pub(crate) fn begin_commit(&self) -> Option<RwLockReadGuard<'_, bool>> {
-        let accepts = self.accepts_commits.read();
-        accepts.then_some(accepts)
+    /// Makes every write before the call durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // Before the lock: in a forked child its holder may not exist.
+        self.read.check_open()?;
+        let _call = self.begin_call()?;
+        self.log.sync()
     }
 
-    /// Waits for the transactions that commit, and refuses others.
-    pub(crate) fn end_commits(&self) {
-        *self.accepts_commits.write() = false;
+    /// Lets a transaction commit, or a caller sync. Closing waits until the guard is dropped. An error once the store is
+    /// closing.
+    pub(crate) fn begin_call(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let accepts = self.accepts_calls.read();
+        if *accepts { Ok(accepts) } else { Err(Error::Closed) }
+    }
+
+    /// Waits for all writes, commits and syncs, and refuses others (`docs/concurrency.md`, X).
+    pub(crate) fn end(&self) -> RetiredStates {
+        *self.accepts_calls.write() = false;
+        self.threads.retire()
     }
 
     /// Whether there was a write without a log record.

@@ -42,7 +42,7 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     let config = StoreConfig::new(budget, &options);
     let host = Host { merge_operator: operator, ..Host::new(options, config, Driver::Deterministic, clock) };
     let (engine, log_contents) = opening::open(storage, &host).unwrap();
-    let db = Db { engine, _temporary: None };
+    let db = Db::of(engine);
     db.engine.background.refill(&log_contents).unwrap();
     db
 }
