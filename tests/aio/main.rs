@@ -5,7 +5,7 @@
 mod hooked;
 
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
+use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, TransactOptions, WriteBatch, WriteOptions};
 use futures_lite::future::{block_on, poll_once, yield_now};
 use futures_lite::{Stream, StreamExt};
 use hooked::Hooked;
@@ -126,7 +126,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     let keys = ["one".into(), key(4000), "two".into()];
     let mut many = pin!(send(db.multi_get(&keys)));
     expect_pending(many.as_mut());
-    let mut pairs = db.scan_prefix("key0400").unwrap();
+    let mut pairs = db.prefix("key0400").unwrap();
     assert!(polled(pairs.next()).is_none());
     let mut update = pin!(send(db.update(key(5000), |old| old.map(|old| [old, &b"!"[..]].concat()))));
     expect_pending(update.as_mut());
@@ -160,7 +160,7 @@ fn dropped_futures_leave_nothing_broken() {
         pending += u32::from(polled(db.get(key(number * 100 + 1))).is_none());
         // Another thread scans. Rarely it is done before the first poll returns: opening the store may have sampled its
         // leaves, whose pages are then cached.
-        pending += u32::from(polled(db.scan(key(number)..).unwrap().next()).is_none());
+        pending += u32::from(polled(db.range(key(number)..).unwrap().next()).is_none());
         pending += u32::from(polled(db.update(key(5999), |old| old.map(<[u8]>::to_vec))).is_none());
         drop(db.get(key(5000)));
     }
@@ -186,7 +186,7 @@ fn dropped_futures_leave_nothing_broken() {
 #[test]
 fn async_methods_agree_with_blocking_methods() {
     let directory = tempfile::tempdir().unwrap();
-    let db = AsyncDb::new(Db::open(directory.path(), small()).unwrap());
+    let db = block_on(send(AsyncDb::open(directory.path(), small()))).unwrap();
     let synced = WriteOptions::sync();
     block_on(async {
         db.put("a", "1").await.unwrap();
@@ -218,10 +218,29 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(moved.await.unwrap(), b"5");
         db.flush().await.unwrap();
         db.sync().await.unwrap();
-        assert_eq!(keys_of(db.scan(..).unwrap()).await, ["c", "e"]);
-        assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
-        assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
+        assert_eq!(keys_of(db.iter().unwrap()).await, ["c", "e"]);
+        assert_eq!(keys_of(db.range("d"..).unwrap()).await, ["e"]);
+        assert_eq!(keys_of(before.prefix("").unwrap()).await, ["a", "b", "large"]);
         assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
+        assert!(send(db.contains_key("c")).await.unwrap() && !db.contains_key("b").await.unwrap());
+        assert_eq!(send(db.first()).await.unwrap(), Some((b"c".to_vec(), b"4".to_vec())));
+        assert_eq!(send(db.last()).await.unwrap(), Some((b"e".to_vec(), b"5".to_vec())));
+        db.compact().await.unwrap();
+        db.put("f", "6").await.unwrap();
+        db.put("b", "7").await.unwrap();
+        assert_eq!(send(db.take("f")).await.unwrap().as_deref(), Some(&b"6"[..]));
+        assert_eq!(send(db.pop_first()).await.unwrap(), Some((b"b".to_vec(), b"7".to_vec())));
+        assert_eq!(send(db.pop_last()).await.unwrap(), Some((b"e".to_vec(), b"5".to_vec())));
+        assert!(!send(db.is_empty()).await.unwrap());
+        // One attempt that another write of its key makes fail.
+        let once = TransactOptions { attempts: 1, ..TransactOptions::default() };
+        let rival = db.db().clone();
+        let lost = db.transact_with(once, move |transaction| {
+            transaction.get("c")?;
+            rival.put("c", "8")?;
+            transaction.put("c", "9")
+        });
+        assert!(matches!(lost.await, Err(Error::Conflict { .. })));
         let other = db.clone();
         drop(db.clone());
         assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
@@ -230,7 +249,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert!(matches!(db.put("c", "").await, Err(Error::Closed)));
         db.close().await.unwrap();
         assert!(matches!(before.get("a").await, Err(Error::Closed)));
-        assert!(matches!(before.scan(..), Err(Error::Closed)));
+        assert!(matches!(before.iter(), Err(Error::Closed)));
     });
     Db::open(directory.path(), small()).unwrap();
 }
@@ -249,12 +268,12 @@ async fn keys_of(pairs: impl Stream<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>
 fn scans_continue_over_rounds_and_end_after_an_error() {
     let (db, _, _) = on_disk();
     block_on(async {
-        let pairs: Vec<_> = db.scan_prefix("key").unwrap().map(Result::unwrap).collect().await;
+        let pairs: Vec<_> = db.prefix("key").unwrap().map(Result::unwrap).collect().await;
         assert!(pairs.iter().map(|pair| &pair.0).eq(&(0..6000).map(key).collect::<Vec<_>>()));
         let iter = db.db().prefix("key").unwrap();
         let back: Vec<_> = Scan::backward(iter).map(Result::unwrap).collect().await;
         assert!(back.iter().eq(pairs.iter().rev()));
-        let mut unfinished = db.scan_prefix("key").unwrap();
+        let mut unfinished = db.prefix("key").unwrap();
         for number in 0..16 {
             assert_eq!(unfinished.next().await.unwrap().unwrap().0, key(number));
         }
