@@ -8,13 +8,15 @@ mod scan;
 mod snapshot;
 
 use crate::db::Db;
-use crate::db::transaction::Transaction;
+use crate::db::transaction::{TransactOptions, Transaction};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_range::KeyRange;
-use crate::engine::types::options::WriteOptions;
+use crate::engine::types::options::{Options, WriteOptions};
+use crate::io::Storage;
 use crate::util::{Error, Result};
 use blocking::unblock;
+use std::path::Path;
 use std::sync::Arc;
 
 pub use scan::Scan;
@@ -35,14 +37,14 @@ pub use snapshot::AsyncSnapshot;
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
-/// use alluvium::{AsyncDb, Db, Options};
+/// use alluvium::{AsyncDb, Options};
 /// use futures_lite::{StreamExt, future::block_on};
 /// # let path = directory.path();
-/// let db = AsyncDb::new(Db::open(path, Options::default())?.into());
 /// block_on(async {
+///     let db = AsyncDb::open(path, Options::default()).await?;
 ///     db.put("river", "silt").await?;
 ///     assert_eq!(db.get("river").await?.as_deref(), Some(&b"silt"[..]));
-///     let mut pairs = db.scan(..)?;
+///     let mut pairs = db.iter()?;
 ///     while let Some(pair) = pairs.next().await {
 ///         let (key, value) = pair?;
 ///         println!("{} bytes under {key:?}", value.len());
@@ -53,23 +55,46 @@ pub use snapshot::AsyncSnapshot;
 /// ```
 #[derive(Clone, Debug)]
 pub struct AsyncDb {
-    db: Arc<Db>,
+    db: Db,
 }
 
 impl AsyncDb {
-    /// Creates the asynchronous interface of a store.
-    pub fn new(db: Arc<Db>) -> Self {
+    /// `Db::open`, on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path();
+    /// use alluvium::{AsyncDb, Options};
+    /// futures_lite::future::block_on(async {
+    ///     let db = AsyncDb::open(path, Options::default()).await?;
+    ///     db.put("river", "silt").await?;
+    ///     db.close().await
+    /// })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref().to_path_buf();
+        unblock(move || Db::open(path, options)).await.map(Self::new)
+    }
+
+    /// `Db::open_with`, on another thread.
+    pub async fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        unblock(move || Db::open_with(storage, options)).await.map(Self::new)
+    }
+
+    /// Creates the asynchronous interface of a store that is open.
+    pub fn new(db: Db) -> Self {
         Self { db }
     }
 
     /// The store itself, whose methods block the calling thread.
-    pub fn db(&self) -> &Arc<Db> {
+    pub fn db(&self) -> &Db {
         &self.db
     }
 
     /// Runs work that may block on another thread.
     async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce(&Db) -> T + Send + 'static) -> T {
-        let db = Arc::clone(&self.db);
+        let db = self.db.clone();
         unblock(move || work(&db)).await
     }
 
@@ -210,7 +235,7 @@ impl AsyncDb {
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// # let db = alluvium::AsyncDb::new(db.into());
+    /// # let db = alluvium::AsyncDb::new(db);
     /// # futures_lite::future::block_on(async {
     /// let had = db.transact(|transaction| -> alluvium::Result<_> {
     ///     let had = transaction.get("from")?;
@@ -229,19 +254,75 @@ impl AsyncDb {
         self.run_blocking(move |db| db.transact(work)).await
     }
 
+    /// `Db::transact_with`. All attempts, with their reads, run on another thread.
+    pub async fn transact_with<T: Send + 'static, E: From<Error> + Send + 'static>(
+        &self,
+        options: TransactOptions,
+        work: impl FnMut(&Transaction) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        self.run_blocking(move |db| db.transact_with(&options, work)).await
+    }
+
     /// `Db::snapshot`. Not a future, since it only waits for writes that are in progress.
     pub fn snapshot(&self) -> AsyncSnapshot {
         AsyncSnapshot::new(self.db.snapshot())
     }
 
-    /// Scans the pairs in a key range in order, at a new snapshot.
-    pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
-        self.snapshot().scan(range)
+    /// `Db::iter`, as a stream. Not a future: the stream reads when it is polled. `Scan::backward` has the other order.
+    pub fn iter(&self) -> Result<Scan> {
+        self.snapshot().iter()
     }
 
-    /// Scans the pairs whose keys start with a prefix in order, at a new snapshot.
-    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.snapshot().scan_prefix(prefix)
+    /// `Db::range`, as a stream.
+    pub fn range(&self, range: impl KeyRange) -> Result<Scan> {
+        self.snapshot().range(range)
+    }
+
+    /// `Db::prefix`, as a stream.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.snapshot().prefix(prefix)
+    }
+
+    /// `Db::contains_key`.
+    pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref().to_vec();
+        self.run_blocking(move |db| db.contains_key(key)).await
+    }
+
+    /// `Db::first`.
+    pub async fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Db::first).await
+    }
+
+    /// `Db::last`.
+    pub async fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Db::last).await
+    }
+
+    /// `Db::is_empty`.
+    pub async fn is_empty(&self) -> Result<bool> {
+        self.run_blocking(Db::is_empty).await
+    }
+
+    /// `Db::take`.
+    pub async fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref().to_vec();
+        self.run_blocking(move |db| db.take(key)).await
+    }
+
+    /// `Db::pop_first`.
+    pub async fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Db::pop_first).await
+    }
+
+    /// `Db::pop_last`.
+    pub async fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Db::pop_last).await
+    }
+
+    /// `Db::compact`.
+    pub async fn compact(&self) -> Result<()> {
+        self.run_blocking(Db::compact).await
     }
 
     /// `Db::flush`.
@@ -254,9 +335,9 @@ impl AsyncDb {
         self.run_blocking(Db::sync).await
     }
 
-    /// Drops this handle. If it is the last one, the store is closed on another thread (`Db::close`). Dropping the last
-    /// handle without this closes the store too, but blocks the dropping thread.
-    pub async fn close(self) -> Result<()> {
-        unblock(move || Arc::into_inner(self.db).map_or(Ok(()), Db::close)).await
+    /// `Db::close`, on another thread: closes the store for all clones. Dropping the last one without this closes the
+    /// store too, but blocks the dropping thread.
+    pub async fn close(&self) -> Result<()> {
+        self.run_blocking(Db::close).await
     }
 }

@@ -11,7 +11,7 @@ use blocking::unblock;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-/// # let db = alluvium::AsyncDb::new(db.into());
+/// # let db = alluvium::AsyncDb::new(db);
 /// # futures_lite::future::block_on(async {
 /// db.put("key", "old").await?;
 /// let snapshot = db.snapshot();
@@ -68,13 +68,18 @@ impl AsyncSnapshot {
         Ok(values)
     }
 
-    /// Scans the pairs in a key range in order.
-    pub fn scan(&self, range: impl KeyRange) -> Result<Scan> {
+    /// `Snapshot::iter`, as a stream.
+    pub fn iter(&self) -> Result<Scan> {
+        self.snapshot.iter().map(Scan::new)
+    }
+
+    /// `Snapshot::range`, as a stream.
+    pub fn range(&self, range: impl KeyRange) -> Result<Scan> {
         self.snapshot.range(range).map(Scan::new)
     }
 
-    /// Scans the pairs whose keys start with a prefix in order.
-    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+    /// `Snapshot::prefix`, as a stream.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         self.snapshot.prefix(prefix).map(Scan::new)
     }
 }

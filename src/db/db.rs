@@ -15,14 +15,15 @@ use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::io::{PosixStorage, Storage, TemporaryDirectory};
+use crate::util::sync::Mutex;
 use crate::util::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A store that is open for reading and writing. Every method may be called from any thread: share a `Db` by reference
-/// or in an `Arc`.
+/// A store that is open for reading and writing. Every method may be called from any thread. A clone is cheap, and is the
+/// same open store: programs clone a `Db` for each thread or task.
 ///
-/// Dropping a `Db` closes it and ignores errors; `close` returns them. After a `fork`, the child must not use a `Db`
+/// `close` closes the store for all clones. Dropping the last clone closes it, too, and ignores errors. After a `fork`, the child must not use a `Db`
 /// that the parent opened: reads and writes return `Error::Forked` there.
 ///
 /// ```
@@ -36,11 +37,19 @@ use std::sync::Arc;
 /// db.close()?;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Db {
     pub(crate) engine: Arc<Engine>,
-    /// Removed after the store is closed.
-    pub(crate) _temporary: Option<TemporaryDirectory>,
+    /// Shared by all clones.
+    open: Arc<OpenStore>,
+}
+
+/// Closes the store when it is dropped.
+#[derive(Debug)]
+struct OpenStore {
+    engine: Arc<Engine>,
+    /// Removed once the store is closed.
+    temporary: Mutex<Option<TemporaryDirectory>>,
 }
 
 impl Db {
@@ -73,8 +82,8 @@ impl Db {
     /// As for `open`.
     pub fn open_temporary(options: Options) -> Result<Self> {
         let (storage, directory) = PosixStorage::temporary()?;
-        let mut db = Self::open_with(Arc::new(storage), Options { create_if_missing: true, ..options })?;
-        db._temporary = Some(directory);
+        let db = Self::open_with(Arc::new(storage), Options { create_if_missing: true, ..options })?;
+        *db.open.temporary.lock() = Some(directory);
         Ok(db)
     }
 
@@ -94,10 +103,16 @@ impl Db {
         let host = Host::new(options, config, Driver::Threads, clock);
         let (engine, contents) = opening::open(storage, &host)?;
         // From here on a failure closes the store.
-        let db = Self { engine, _temporary: None };
+        let db = Self::of(engine);
         db.engine.enter(&host.pool)?;
         db.engine.background.refill(&contents)?;
         Ok(db)
+    }
+
+    /// The store of an engine, which is closed with it.
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        let open = Arc::new(OpenStore { engine: Arc::clone(&engine), temporary: Mutex::default() });
+        Self { engine, open }
     }
 
     /// Sets a key. The write returns with the durability of `Options::durability`, by default once the kernel has it.
@@ -432,14 +447,30 @@ impl Db {
         transaction::transact(&self.engine.write, options, work)
     }
 
-    /// Syncs and closes the store. Background work (incorporations, merges, compactions) is aborted; the next opening
+    /// Syncs and closes the store, for all clones. A write of another thread is either applied completely before that, or
+    /// returns `Closed`; later calls of any clone return `Closed`. Closing a closed store does nothing; while another
+    /// thread is closing it, the call waits for that. Background work (incorporations, merges, compactions) is aborted; the next opening
     /// recovers from the log what was not incorporated. Only memory with `Durability::Unlogged` writes is incorporated
-    /// first. Snapshots and iterators that are still alive return `Closed` afterwards.
+    /// first. Snapshots and iterators that are still alive return `Closed` afterwards. Afterwards the store can be opened
+    /// again, even while clones of this `Db` are alive.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Error;
+    /// let other = db.clone();
+    /// std::thread::spawn(move || other.put("river", "silt")).join().expect("no panic")?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.put("river", "sand"), Err(Error::Closed)));
+    /// other.close()?; // does nothing
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The error of the sync or of the incorporation. The store is closed in any case.
-    pub fn close(self) -> Result<()> {
-        self.engine.close()
+    pub fn close(&self) -> Result<()> {
+        self.open.close()
     }
 
     pub(crate) fn durability(&self, options: WriteOptions) -> Durability {
@@ -447,9 +478,20 @@ impl Db {
     }
 }
 
-impl Drop for Db {
+impl OpenStore {
+    fn close(&self) -> Result<()> {
+        let closed = self.engine.close();
+        // In a forked child the lock may be held for ever, and the directory is the parent's.
+        if !matches!(closed, Err(Error::Forked)) {
+            drop(self.temporary.lock().take());
+        }
+        closed
+    }
+}
+
+impl Drop for OpenStore {
     fn drop(&mut self) {
-        // `close` returns the error.
-        let _ = self.engine.close();
+        // `Db::close` returns the error.
+        let _ = self.close();
     }
 }

@@ -59,7 +59,7 @@ impl DeterministicDb {
     fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.deterministic_clock();
         let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
-        let db = Db { engine, _temporary: None };
+        let db = Db::of(engine);
         db.engine.background.refill(&contents)?;
         Ok(Self { db })
     }

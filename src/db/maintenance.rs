@@ -36,6 +36,7 @@ impl Db {
     /// # Errors
     /// `DiskFull`, `Io`; `ReadOnly` after an earlier failure.
     pub fn flush(&self) -> Result<()> {
+        self.engine.read.check_open()?;
         self.engine.background.generations.incorporate_all()
     }
 
@@ -44,7 +45,7 @@ impl Db {
     /// # Errors
     /// `Io`; `ReadOnly` after an earlier failure.
     pub fn sync(&self) -> Result<()> {
-        self.engine.background.log.sync()
+        self.engine.write.sync()
     }
 
     /// Compacts all keys; see `compact_range`.
@@ -161,6 +162,7 @@ impl Db {
     /// `InvalidArgument` for a limit of 0; use `pause_background` to stop merges.
     pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
         check_write_limit(limit)?;
+        self.engine.read.check_open()?;
         self.engine.background.throttle.write_limits.own().set(limit);
         Ok(())
     }
@@ -171,6 +173,7 @@ impl Db {
     /// # Errors
     /// The failure that blocks background work.
     pub fn settle(&self) -> Result<()> {
+        self.engine.read.check_open()?;
         self.engine.background.wait_until_idle()
     }
 
@@ -188,7 +191,11 @@ impl Db {
     /// # Errors
     /// `Io` if a file could not be checked. Damage is not an error here.
     pub fn verify_with(&self, depth: Depth, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<Verification> {
-        verify::verify_open(&self.engine, depth, progress)
+        self.engine.read.check_open()?;
+        let found = verify::verify_open(&self.engine, depth, progress);
+        // Once the store is closed, its files may be removed.
+        self.engine.read.check_open()?;
+        found
     }
 
     /// Returns statistics. The cost grows with the number of branch references in the tree.

@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     pub(crate) numbers: Arc<FileNumbers>,
     /// Its place in its pool, until it is closed.
     pub(super) membership: Mutex<Option<Membership>>,
+    /// Held by the thread that closes.
+    pub(super) closing: Mutex<()>,
     /// The lock of the one writer; released when the store is closed.
     pub(super) writer_lock: Mutex<Option<WriterLock>>,
 }

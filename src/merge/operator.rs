@@ -1,4 +1,4 @@
-//! Merge operators: the user's function from a value and operands to a new value (SplinterDB's update messages).
+//! Merge operators: the user's function from a value and operands to a new value (the update messages of SplinterDB §2.1).
 //!
 //! `built_in` has those that come with the store, `associative` makes one of a function of two values.
 

@@ -5,7 +5,7 @@
 mod hooked;
 
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
+use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, TransactOptions, WriteBatch, WriteOptions};
 use futures_lite::future::{block_on, poll_once, yield_now};
 use futures_lite::{Stream, StreamExt};
 use hooked::Hooked;
@@ -78,7 +78,7 @@ fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     let db = Db::open_with(Arc::new(storage.clone()), small()).unwrap();
     db.settle().unwrap();
     db.put("memory", "here").unwrap();
-    (AsyncDb::new(Arc::new(db)), gate, storage)
+    (AsyncDb::new(db), gate, storage)
 }
 
 /// The result of a first poll, which must return although reads are blocked.
@@ -126,7 +126,7 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     let keys = ["one".into(), key(4000), "two".into()];
     let mut many = pin!(send(db.multi_get(&keys)));
     expect_pending(many.as_mut());
-    let mut pairs = db.scan_prefix("key0400").unwrap();
+    let mut pairs = db.prefix("key0400").unwrap();
     assert!(polled(pairs.next()).is_none());
     let mut update = pin!(send(db.update(key(5000), |old| old.map(|old| [old, &b"!"[..]].concat()))));
     expect_pending(update.as_mut());
@@ -153,14 +153,14 @@ fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
 
 #[test]
 fn dropped_futures_leave_nothing_broken() {
-    let (db, gate, _) = on_disk();
+    let (db, gate, storage) = on_disk();
     gate.set_closed(true);
     let mut pending = 0;
     for number in 0..20 {
         pending += u32::from(polled(db.get(key(number * 100 + 1))).is_none());
         // Another thread scans. Rarely it is done before the first poll returns: opening the store may have sampled its
         // leaves, whose pages are then cached.
-        pending += u32::from(polled(db.scan(key(number)..).unwrap().next()).is_none());
+        pending += u32::from(polled(db.range(key(number)..).unwrap().next()).is_none());
         pending += u32::from(polled(db.update(key(5999), |old| old.map(<[u8]>::to_vec))).is_none());
         drop(db.get(key(5000)));
     }
@@ -174,10 +174,9 @@ fn dropped_futures_leave_nothing_broken() {
             assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
         }
         assert_eq!(db.get("never").await.unwrap(), None);
-        // The work of dropped futures ends on other threads, which release the store.
-        let store = Arc::downgrade(db.db());
-        db.close().await.unwrap();
-        while store.strong_count() > 0 {
+        // The work of dropped futures ends on other threads, which release the store: the last one closes it.
+        drop(db);
+        while matches!(Db::open_with(Arc::new(storage.clone()), small()), Err(Error::AlreadyOpen { .. })) {
             assert!(Instant::now() < until, "a dropped future keeps the store open");
             yield_now().await;
         }
@@ -187,7 +186,7 @@ fn dropped_futures_leave_nothing_broken() {
 #[test]
 fn async_methods_agree_with_blocking_methods() {
     let directory = tempfile::tempdir().unwrap();
-    let db = AsyncDb::new(Arc::new(Db::open(directory.path(), small()).unwrap()));
+    let db = block_on(send(AsyncDb::open(directory.path(), small()))).unwrap();
     let synced = WriteOptions::sync();
     block_on(async {
         db.put("a", "1").await.unwrap();
@@ -219,16 +218,38 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(moved.await.unwrap(), b"5");
         db.flush().await.unwrap();
         db.sync().await.unwrap();
-        assert_eq!(keys_of(db.scan(..).unwrap()).await, ["c", "e"]);
-        assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
-        assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
+        assert_eq!(keys_of(db.iter().unwrap()).await, ["c", "e"]);
+        assert_eq!(keys_of(db.range("d"..).unwrap()).await, ["e"]);
+        assert_eq!(keys_of(before.prefix("").unwrap()).await, ["a", "b", "large"]);
         assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
+        assert!(send(db.contains_key("c")).await.unwrap() && !db.contains_key("b").await.unwrap());
+        assert_eq!(send(db.first()).await.unwrap(), Some((b"c".to_vec(), b"4".to_vec())));
+        assert_eq!(send(db.last()).await.unwrap(), Some((b"e".to_vec(), b"5".to_vec())));
+        db.compact().await.unwrap();
+        db.put("f", "6").await.unwrap();
+        db.put("b", "7").await.unwrap();
+        assert_eq!(send(db.take("f")).await.unwrap().as_deref(), Some(&b"6"[..]));
+        assert_eq!(send(db.pop_first()).await.unwrap(), Some((b"b".to_vec(), b"7".to_vec())));
+        assert_eq!(send(db.pop_last()).await.unwrap(), Some((b"e".to_vec(), b"5".to_vec())));
+        assert!(!send(db.is_empty()).await.unwrap());
+        // One attempt that another write of its key makes fail.
+        let once = TransactOptions { attempts: 1, ..TransactOptions::default() };
+        let rival = db.db().clone();
+        let lost = db.transact_with(once, move |transaction| {
+            transaction.get("c")?;
+            rival.put("c", "8")?;
+            transaction.put("c", "9")
+        });
+        assert!(matches!(lost.await, Err(Error::Conflict { .. })));
         let other = db.clone();
-        other.close().await.unwrap();
+        drop(db.clone());
         assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
+        other.close().await.unwrap();
+        assert!(matches!(db.get("c").await, Err(Error::Closed)));
+        assert!(matches!(db.put("c", "").await, Err(Error::Closed)));
         db.close().await.unwrap();
         assert!(matches!(before.get("a").await, Err(Error::Closed)));
-        assert!(matches!(before.scan(..), Err(Error::Closed)));
+        assert!(matches!(before.iter(), Err(Error::Closed)));
     });
     Db::open(directory.path(), small()).unwrap();
 }
@@ -247,12 +268,12 @@ async fn keys_of(pairs: impl Stream<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>
 fn scans_continue_over_rounds_and_end_after_an_error() {
     let (db, _, _) = on_disk();
     block_on(async {
-        let pairs: Vec<_> = db.scan_prefix("key").unwrap().map(Result::unwrap).collect().await;
+        let pairs: Vec<_> = db.prefix("key").unwrap().map(Result::unwrap).collect().await;
         assert!(pairs.iter().map(|pair| &pair.0).eq(&(0..6000).map(key).collect::<Vec<_>>()));
         let iter = db.db().prefix("key").unwrap();
         let back: Vec<_> = Scan::backward(iter).map(Result::unwrap).collect().await;
         assert!(back.iter().eq(pairs.iter().rev()));
-        let mut unfinished = db.scan_prefix("key").unwrap();
+        let mut unfinished = db.prefix("key").unwrap();
         for number in 0..16 {
             assert_eq!(unfinished.next().await.unwrap().unwrap().0, key(number));
         }
@@ -279,7 +300,7 @@ fn writes_that_would_wait_run_on_other_threads() {
         }
     };
     let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
-    let db = AsyncDb::new(Arc::new(db));
+    let db = AsyncDb::new(db);
     wait_for_log_segment(&db);
     let writer = db.clone();
     gate.set_closed(true);

@@ -13,8 +13,8 @@ use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
-use crate::engine::write::merging::check_operand;
-use crate::engine::write::write_path::{WritePath, check_range, check_sizes};
+use crate::engine::write::sizes::{check_operand, check_range, check_sizes};
+use crate::engine::write::write_path::WritePath;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
 use std::ops::ControlFlow;
@@ -401,7 +401,7 @@ impl Transaction {
         // Before the lock: in a forked child a thread that is not there may hold it.
         write.read.check_open()?;
         // Closing the store waits for this.
-        let Some(_commit) = write.begin_commit() else { return Err(Error::Closed) };
+        let _commit = write.begin_call()?;
         let durability = options.durability.unwrap_or(write.durability);
         let committed = write.commit_transaction(snapshot.pin(), &writes.into_effects(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {

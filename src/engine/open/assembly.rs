@@ -108,6 +108,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         health,
         numbers,
         membership: Mutex::default(),
+        closing: Mutex::default(),
         writer_lock: Mutex::new(Some(writer_lock)),
     })
 }

@@ -1,6 +1,8 @@
-//! Closes a store that is open for writing. The closing thread.
+//! Closes a store that is open for writing. The closing thread; others may call the store meanwhile
+//! (`docs/concurrency.md`, X).
 
 use crate::engine::engine::Engine;
+use crate::engine::write::writer_threads::RetiredStates;
 use crate::util::Result;
 use crate::util::sync::{Arc, Ordering};
 
@@ -10,7 +12,8 @@ const SMALL_BYTES: u64 = 2 << 20;
 const SMALL_FILES: usize = 8;
 
 impl Engine {
-    /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already.
+    /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already; waits for another
+    /// thread that closes it.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if let Err(forked) = self.read.check_process() {
             // This is the store of the parent process: the threads of its pool are not here, its log is not mapped, and its locks
@@ -18,15 +21,16 @@ impl Engine {
             std::mem::forget(Arc::clone(self));
             return Err(forked);
         }
+        let _closing = self.closing.lock();
         if self.read.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let background = &self.background;
         // What must still be incorporated must not be throttled.
         background.throttle.write_limits.lift();
+        // Writers that wait for memory get it, since background work goes on.
+        let states = self.write.end();
         self.merge_if_small();
-        // After that, because a transaction that commits may wait for memory.
-        self.write.end_commits();
         let result = self.make_durable();
         self.read.closed.store(true, Ordering::Release);
         background.scheduler.stop();
@@ -35,7 +39,7 @@ impl Engine {
         let membership = self.membership.lock().take();
         drop(membership);
         let result = result.and_then(|()| self.note_log_end());
-        self.release();
+        self.release(states);
         result
     }
 
@@ -80,9 +84,9 @@ impl Engine {
     }
 
     /// The rest of closing, when no task runs any more.
-    fn release(&self) {
+    fn release(&self, states: RetiredStates) {
         let read = &self.read;
-        self.write.threads.clear();
+        drop(states);
         read.shared_snapshot.clear();
         // Idle iterators give their files back.
         read.cached_cursors.revoke_idle(u64::MAX);

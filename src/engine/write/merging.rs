@@ -6,12 +6,12 @@
 
 use super::commit::Write;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
-use super::write_path::{WritePath, check_sizes};
+use super::sizes::{check_operand, check_sizes};
+use super::write_path::WritePath;
 use crate::engine::types::batch::{Effects, KeyWrite, Operation, UnjoinedOperands, WriteBatch};
-use crate::engine::types::key_change::{KeyChange, OPERAND_BYTES_END};
+use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
-use crate::merge::MergeOperator;
-use crate::util::{Error, Result, SequenceNumber};
+use crate::util::{Result, SequenceNumber};
 
 impl WritePath {
     /// Applies a batch with merges.
@@ -85,19 +85,4 @@ impl WritePath {
         }
         Ok(())
     }
-}
-
-/// Checks an operand and its size.
-pub(crate) fn check_operand(operator: &dyn MergeOperator, key: &[u8], operand: &[u8]) -> Result<()> {
-    check_sizes(key, Some(operand))?;
-    if operand.len() >= OPERAND_BYTES_END {
-        return Err(Error::InvalidArgument(format!(
-            "the operand has {} bytes, at most {} fit; read the value and put the result",
-            operand.len(),
-            OPERAND_BYTES_END - 1
-        )));
-    }
-    operator.check(key, operand).map_err(|said| {
-        Error::InvalidArgument(format!("the merge operator {:?} refuses the operand: {said}", operator.name()))
-    })
 }

@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod merging;
 pub(crate) mod precondition;
 pub(crate) mod range_conflicts;
+pub(crate) mod sizes;
 pub(crate) mod throttle;
 pub(crate) mod update;
 pub(crate) mod write_path;

@@ -6,7 +6,8 @@
 //! writer always makes progress. A failed round takes no number, so it leaves no hole. Any thread.
 
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
-use super::write_path::{WritePath, check_sizes};
+use super::sizes::check_sizes;
+use super::write_path::WritePath;
 use crate::engine::read::get::NewestVersion;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_change::KeyChange;

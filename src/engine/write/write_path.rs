@@ -3,10 +3,10 @@
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::{Entry, RangeDelete};
-use super::merging::check_operand;
 use super::precondition::{Precondition, WriteOutcome};
+use super::sizes::{check_batch, check_operand, check_range, check_sizes};
 use super::throttle::Throttle;
-use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
+use super::writer_threads::{Borrowed, RetiredStates, ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -40,9 +40,8 @@ pub(crate) struct WritePath {
     numbers: Arc<FileNumbers>,
     /// What a write without options of its own gets.
     pub(crate) durability: Durability,
-    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the
-    /// `Db` that is closed.
-    accepts_commits: RwLock<bool>,
+    /// Whether transactions may still commit, and callers sync. Closing waits for those that do (rule X2).
+    accepts_calls: RwLock<bool>,
     pub(crate) counters: UpdateCounters,
 }
 
@@ -79,7 +78,7 @@ impl WritePath {
             threads,
             numbers,
             durability,
-            accepts_commits: RwLock::new(true),
+            accepts_calls: RwLock::new(true),
             counters: UpdateCounters::default(),
         })
     }
@@ -114,10 +113,11 @@ impl WritePath {
         if let Some(conflict) = self.early_conflict(change.bytes(), precondition) {
             return Ok(conflict);
         }
+        let borrowed = self.begin()?;
         let entry = self.entry(KeyspaceId::DEFAULT, key, change)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
-        self.write(&Write { entries, deleted: &[], latches: &[latch], precondition, durability })
+        self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, durability })
     }
 
     /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
@@ -152,12 +152,14 @@ impl WritePath {
     ) -> Result<WriteOutcome> {
         let Effects { writes, deleted } = effects;
         if effects.is_empty() {
-            return self.health.check().map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
+            let checked = self.read.check_open().and_then(|()| self.health.check());
+            return checked.map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
         }
         let bytes = check_batch(effects)?;
         if let Some(conflict) = self.early_conflict(bytes, precondition) {
             return Ok(conflict);
         }
+        let borrowed = self.begin()?;
         if !deleted.is_empty() {
             self.health.check()?;
         }
@@ -175,7 +177,8 @@ impl WritePath {
             for entry in &entries {
                 let latches = [Latches::index_of(entry.hash)];
                 let entries = std::slice::from_ref(entry);
-                let _ = self.write(&Write { entries, deleted: &[], latches: &latches, precondition: None, durability })?;
+                let write = Write { entries, deleted: &[], latches: &latches, precondition: None, durability };
+                let _ = self.write(self.begin()?, &write)?;
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         });
@@ -186,7 +189,26 @@ impl WritePath {
         latches.dedup();
         let deleted: Vec<RangeDelete<'_>> =
             deleted.iter().map(|range| RangeDelete { keyspace: KeyspaceId::DEFAULT, range }).collect();
-        self.write(&Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability })
+        let write = Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability };
+        self.write(borrowed, &write)
+    }
+
+    /// Begins a write: borrows the thread's state, for which closing waits (rule X1). Before anything is written, a value
+    /// file too. An error once the store is closing.
+    fn begin(&self) -> Result<Borrowed<'_>> {
+        // Before any lock: in a forked child its holder may not exist.
+        self.read.check_process()?;
+        let borrowed = self.threads.borrow(|counters| {
+            self.committer.add_writer();
+            ThreadState {
+                slot: self.read.sequencer.register(),
+                writer: self.log.log.writer(),
+                memory: MemtableWriter::default(),
+                counters,
+                delay: WriterDelay::default(),
+            }
+        });
+        borrowed.ok_or(Error::Closed)
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
@@ -220,17 +242,7 @@ impl WritePath {
         }
     }
 
-    fn write(&self, write: &Write<'_>) -> Result<WriteOutcome> {
-        let mut borrowed = self.threads.borrow(|counters| {
-            self.committer.add_writer();
-            ThreadState {
-                slot: self.read.sequencer.register(),
-                writer: self.log.log.writer(),
-                memory: MemtableWriter::default(),
-                counters,
-                delay: WriterDelay::default(),
-            }
-        });
+    fn write(&self, mut borrowed: Borrowed<'_>, write: &Write<'_>) -> Result<WriteOutcome> {
         let thread = borrowed.state();
         let of_entries = write.entries.iter().map(|entry| entry.key.len() + entry.value.len());
         let user_bytes: usize = of_entries.chain(write.deleted.iter().map(|deleted| deleted.range.bytes())).sum();
@@ -272,15 +284,25 @@ impl WritePath {
             && self.committer.has_room()
     }
 
-    /// Lets a transaction commit. Closing waits until the guard is dropped. `None` once the store is closing.
-    pub(crate) fn begin_commit(&self) -> Option<RwLockReadGuard<'_, bool>> {
-        let accepts = self.accepts_commits.read();
-        accepts.then_some(accepts)
+    /// Makes every write before the call durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // Before the lock: in a forked child its holder may not exist.
+        self.read.check_open()?;
+        let _call = self.begin_call()?;
+        self.log.sync()
     }
 
-    /// Waits for the transactions that commit, and refuses others.
-    pub(crate) fn end_commits(&self) {
-        *self.accepts_commits.write() = false;
+    /// Lets a transaction commit, or a caller sync. Closing waits until the guard is dropped. An error once the store is
+    /// closing.
+    pub(crate) fn begin_call(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let accepts = self.accepts_calls.read();
+        if *accepts { Ok(accepts) } else { Err(Error::Closed) }
+    }
+
+    /// Waits for all writes, commits and syncs, and refuses others (`docs/concurrency.md`, X).
+    pub(crate) fn end(&self) -> RetiredStates {
+        *self.accepts_calls.write() = false;
+        self.threads.retire()
     }
 
     /// Whether there was a write without a log record.
@@ -297,61 +319,4 @@ impl WritePath {
     pub(crate) fn note_conflict(&self) {
         self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Checks the sizes of a batch. Returns the bytes of its values, or what it takes in memory if that is more.
-fn check_batch(effects: &Effects) -> Result<usize> {
-    let (mut in_memory, mut in_all) = (0, 0);
-    for range in &effects.deleted {
-        check_range(range)?;
-        in_memory += limits::OPERATION_MEMORY_BYTES + range.bytes();
-    }
-    for KeyWrite { key, change } in &effects.writes {
-        let value_bytes = change.bytes();
-        check_lengths(key.len(), value_bytes)?;
-        in_all += value_bytes;
-        in_memory += limits::OPERATION_MEMORY_BYTES
-            + key.len()
-            + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
-    }
-    if in_memory > limits::BATCH_BYTES_MAX {
-        return Err(Error::InvalidArgument(format!(
-            "the batch or transaction carries {in_memory} bytes, at most {} fit; split it",
-            limits::BATCH_BYTES_MAX
-        )));
-    }
-    Ok(in_all.max(in_memory))
-}
-
-/// Checks the sizes of a range's bounds.
-pub(crate) fn check_range(range: &UserRange) -> Result<()> {
-    let longest = range.start.len().max(range.end.as_ref().map_or(0, Vec::len));
-    if longest > limits::KEY_BYTES_MAX {
-        return Err(Error::InvalidArgument(format!(
-            "a bound of the range has {longest} bytes, at most {} fit",
-            limits::KEY_BYTES_MAX
-        )));
-    }
-    Ok(())
-}
-
-/// Checks the sizes of a key and a value.
-pub(crate) fn check_sizes(key: &[u8], value: Option<&[u8]>) -> Result<()> {
-    check_lengths(key.len(), value.map_or(0, <[u8]>::len))
-}
-
-fn check_lengths(key_bytes: usize, value_bytes: usize) -> Result<()> {
-    if key_bytes > limits::KEY_BYTES_MAX {
-        return Err(Error::InvalidArgument(format!(
-            "the key has {key_bytes} bytes, at most {} fit",
-            limits::KEY_BYTES_MAX
-        )));
-    }
-    if value_bytes > limits::VALUE_BYTES_MAX {
-        return Err(Error::InvalidArgument(format!(
-            "the value has {value_bytes} bytes, at most {} fit",
-            limits::VALUE_BYTES_MAX
-        )));
-    }
-    Ok(())
 }

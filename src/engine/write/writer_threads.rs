@@ -2,8 +2,9 @@
 //!
 //! A thread borrows a state for one operation. Between operations the state is in a cell that the thread and the store
 //! share. When the thread ends, the state goes to the store's pool, and the next new thread continues with it and its
-//! log chunk. So there are only as many states as threads that ever wrote at once. A store that closes takes the
-//! states, which refer to the mapped log, out of the cells of threads that live on.
+//! log chunk. So there are only as many states as threads that ever wrote at once. A store that closes takes all states,
+//! which refer to the mapped log, also out of the cells of threads that live on, and waits for those that are borrowed
+//! (`docs/concurrency.md`, X1).
 //!
 //! At most `CELLS_MAX` threads have a cell; others take a state from the pool for each operation. *Otherwise:* each of
 //! hundreds of threads that rarely write holds a log chunk and a piece of the Memtable, most of it unused.
@@ -12,7 +13,7 @@ use super::backpressure::WriterDelay;
 use crate::log::LogWriter;
 use crate::memory::MemtableWriter;
 use crate::util::sequencer::Slot;
-use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
@@ -55,11 +56,20 @@ pub(crate) struct ThreadState {
 pub(crate) struct WriterThreads {
     #[expect(clippy::vec_box, reason = "a state moves between pool, cell and operation as a pointer")]
     idle: Mutex<Vec<Box<ThreadState>>>,
+    /// One for each state that was made.
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
+    /// No state is made any more. Changes under the lock of `counters`; otherwise only a hint.
+    is_retired: CachePadded<AtomicBool>,
     /// The cells of all threads that have one. Those of threads that have ended are removed later.
     cells: Mutex<Vec<Arc<StateCell>>>,
     /// Operations of threads that got no cell.
     without_cell: AtomicU64,
+}
+
+/// All states of a store that closes. Dropping them releases their log chunks.
+pub(crate) struct RetiredStates {
+    #[expect(clippy::vec_box, reason = "as in `WriterThreads`")]
+    _states: Vec<Box<ThreadState>>,
 }
 
 /// Holds a thread's state between its operations.
@@ -90,28 +100,43 @@ impl WriterThreads {
         Arc::new(Self {
             idle: Mutex::default(),
             counters: Mutex::default(),
+            is_retired: AtomicBool::new(false).into(),
             cells: Mutex::default(),
             without_cell: AtomicU64::new(0),
         })
     }
 
-    /// Borrows a state for one operation of the calling thread. Calls `make` for a new one if none is idle.
+    /// Borrows a state for one operation of the calling thread. Calls `make` for a new one if none is idle. `None` once
+    /// the states are retired.
     pub(crate) fn borrow(
         self: &Arc<Self>,
         make: impl FnOnce(Arc<CachePadded<WriteCounters>>) -> ThreadState,
-    ) -> Borrowed<'_> {
+    ) -> Option<Borrowed<'_>> {
+        if self.is_retired.load(Ordering::Relaxed) {
+            return None;
+        }
         let own = THREAD_CELLS
             .try_with(|cells| {
                 let mut cells = cells.borrow_mut();
                 cells.iter_mut().find(|own| std::ptr::eq(own.threads.as_ptr(), Arc::as_ptr(self)))?.cell.take()
             })
             .unwrap_or_default();
-        let state = own.or_else(|| self.idle.lock().pop()).unwrap_or_else(|| {
-            let counters = Arc::new(CachePadded::new(WriteCounters::default()));
-            self.counters.lock().push(Arc::clone(&counters));
-            Box::new(make(counters))
-        });
-        Borrowed { threads: self, state: Some(state) }
+        let state = match own.or_else(|| self.idle.lock().pop()) {
+            Some(state) => state,
+            None => Box::new(make(self.new_counters()?)),
+        };
+        Some(Borrowed { threads: self, state: Some(state) })
+    }
+
+    /// The counters of a new state. `None` once the states are retired.
+    fn new_counters(&self) -> Option<Arc<CachePadded<WriteCounters>>> {
+        let mut counters = self.counters.lock();
+        if self.is_retired.load(Ordering::Relaxed) {
+            return None;
+        }
+        let new = Arc::new(CachePadded::new(WriteCounters::default()));
+        counters.push(Arc::clone(&new));
+        Some(new)
     }
 
     /// Sums one counter over all threads.
@@ -119,10 +144,22 @@ impl WriterThreads {
         self.counters.lock().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
     }
 
-    /// Drops all states and so releases their log chunks. For closing, when no operation runs any more.
-    pub(crate) fn clear(&self) {
-        self.idle.lock().clear();
-        self.cells.lock().drain(..).for_each(|cell| drop(cell.take()));
+    /// Takes all states away, and waits for those that operations have borrowed. Later operations get none. For closing.
+    pub(crate) fn retire(&self) -> RetiredStates {
+        let made = {
+            let counters = self.counters.lock();
+            self.is_retired.store(true, Ordering::Relaxed);
+            counters.len()
+        };
+        let (mut states, mut backoff) = (Vec::new(), Backoff::new());
+        loop {
+            states.append(&mut self.idle.lock());
+            states.extend(self.cells.lock().iter().filter_map(|cell| cell.take()));
+            if states.len() >= made {
+                return RetiredStates { _states: states };
+            }
+            backoff.wait();
+        }
     }
 
     /// A new cell, unless there are `CELLS_MAX` already.

@@ -1,7 +1,7 @@
 //! Folding in memory: a new operand is folded with the version below it, which it then replaces. So a counter in memory
-//! is one version, however often it is added to (SplinterDB §2.2 folds update messages in its memtable in the same way).
+//! is one version, however often it is added to. (Operands are the update messages of SplinterDB §2.1.)
 //!
-//! A fold is made in two steps. `fold` calls the operator, outside any latch, and remembers which version it has read.
+//! A fold is made in two steps. `fold` (`read/folding.rs`) calls the operator, outside any latch, and remembers which version it has read.
 //! `place` (`placing.rs`), under the key's latch, takes the fold if that version is still the newest, and the operand
 //! itself otherwise. Any thread.
 //!
@@ -13,31 +13,25 @@
 use super::memtable::{Memtable, NewVersion, Prepared};
 use super::writer::{MemtableWriter, add_spare};
 use crate::memory::entry::version::Version;
-use crate::memory::read::lookup::{Seen, Visit};
-use crate::merge::MergeOperator;
 use crate::util::arena::Offset;
-use crate::util::key::with_encoded;
 use crate::util::planted::planted;
-use crate::util::{KeyspaceId, Kind, SequenceNumber};
+use crate::util::{Kind, SequenceNumber};
 
 /// The longest result of a fold, and what a write may copy for one.
 pub const FOLD_BYTES_MAX: usize = 4 << 10;
 /// A chain of this many operands makes reads slow enough that replacing it by its value is worth a read.
 pub const OPERANDS_MAX: usize = 16;
 
-/// Most operands that a fold takes up at once.
-const OPERANDS_FOLDED_MAX: usize = 64;
-
 /// What an operand and versions below it make together.
 #[derive(Debug)]
 pub struct Fold {
     /// The block and number of the newest version below. A block never has a number twice, and a number may be in two
     /// blocks, one after the other: that of a batch's operand and that of its fold.
-    onto: (Offset, SequenceNumber),
+    pub(crate) onto: (Offset, SequenceNumber),
     /// The number of the oldest operand that it contains.
-    through: SequenceNumber,
-    kind: Kind,
-    value: Vec<u8>,
+    pub(crate) through: SequenceNumber,
+    pub(crate) kind: Kind,
+    pub(crate) value: Vec<u8>,
 }
 
 impl Fold {
@@ -47,98 +41,7 @@ impl Fold {
     }
 }
 
-/// The newest versions of a key, down to the first one that is no operand.
-#[derive(Default)]
-struct Chain {
-    newest: Option<(Offset, SequenceNumber)>,
-    /// Newest first, and the number of the oldest one.
-    operands: Vec<Vec<u8>>,
-    through: SequenceNumber,
-    base: Vec<u8>,
-    bytes: usize,
-}
-
-impl Chain {
-    /// Takes up a version. Ends at the first one that is no operand, with its kind, and where there is too much, with a
-    /// kind that is none.
-    fn visit(&mut self, seen: Seen<'_>, floor: SequenceNumber, room: usize) -> Visit<Kind> {
-        let Seen::Version(version, look) = seen else {
-            *self = Self::default();
-            return Visit::Below;
-        };
-        if self.newest.is_none() {
-            if look.number() < floor {
-                // The operand stands over the range tombstone.
-                return Visit::Found(Kind::Void);
-            }
-            self.newest = Some((version.place(), look.number()));
-        } else if look.number() < floor {
-            return Visit::Found(Kind::Delete);
-        }
-        self.bytes += look.value_bytes();
-        let is_operand = look.kind() == Kind::Merge;
-        if self.bytes > room || (is_operand && self.operands.len() == OPERANDS_FOLDED_MAX) {
-            return Visit::Found(Kind::Void);
-        }
-        if !is_operand {
-            self.base.clear();
-            return Visit::of(version.copy_value(look, &mut self.base).then(|| look.kind()));
-        }
-        let mut operand = Vec::new();
-        if !version.copy_value(look, &mut operand) {
-            return Visit::Changed;
-        }
-        self.operands.push(operand);
-        self.through = look.number();
-        Visit::Below
-    }
-}
-
 impl Memtable {
-    /// Folds an operand with the newest version of its key, and if that is an operand, too, with those below it. So a chain
-    /// that other writers have left becomes one version. `None` if there is nothing here, or much, or if the operator
-    /// refuses. Calls the operator, so it is called outside any latch.
-    pub fn fold(
-        &self,
-        key @ (keyspace, user_key, _): (KeyspaceId, &[u8], u64),
-        operand: &[u8],
-        operator: &dyn MergeOperator,
-    ) -> Option<Fold> {
-        let room = FOLD_BYTES_MAX.checked_sub(operand.len())?;
-        let floor = if self.has_range_tombstones() {
-            with_encoded(keyspace, user_key, |encoded| self.covering(encoded, SequenceNumber::MAX))
-        } else {
-            SequenceNumber::ZERO
-        };
-        let mut chain = Chain::default();
-        let base = self.walk_operands(key, SequenceNumber::MAX, |seen| chain.visit(seen, floor, room));
-        let onto = chain.newest?;
-        let mut value = Vec::new();
-        let kind = match base {
-            Some(kind @ (Kind::Put | Kind::Delete)) => {
-                let base = (kind == Kind::Put).then_some(&chain.base[..]);
-                let operands: Vec<&[u8]> = chain.operands.iter().rev().map(Vec::as_slice).chain([operand]).collect();
-                operator.full_merge(user_key, base, &operands, &mut value).ok()?;
-                Kind::Put
-            }
-            // Nothing below the operands is here.
-            None if !chain.operands.is_empty() => {
-                value = chain.operands.pop()?;
-                let newer = chain.operands.iter().rev().map(Vec::as_slice);
-                for newer in newer.chain([operand]) {
-                    let mut joined = Vec::new();
-                    if !operator.partial_merge(user_key, &value, newer, &mut joined) {
-                        return None;
-                    }
-                    value = joined;
-                }
-                Kind::Merge
-            }
-            _ => return None,
-        };
-        (value.len() <= FOLD_BYTES_MAX).then_some(Fold { onto, through: chain.through, kind, value })
-    }
-
     /// Writes a fold into memory that no other thread sees yet, beside the prepared operand.
     pub fn prepare_fold(&self, writer: &mut MemtableWriter, prepared: &mut Prepared, fold: &Fold) {
         // It has one, since it had a version when it was folded.

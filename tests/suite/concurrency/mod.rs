@@ -1,6 +1,7 @@
 //! Tests with many threads, several openers and random settings, most of whose recorded histories a checker verifies.
 
 mod background;
+mod closing;
 mod deterministic;
 pub mod linearizability;
 mod metamorphic;

@@ -45,7 +45,7 @@ fn open(storage: Arc<dyn Storage>, merge_operator: Option<Arc<dyn MergeOperator>
     let config = StoreConfig::new(budget, &options);
     let host = Host::new(options, config, Driver::Deterministic, clock);
     let (engine, log_contents) = opening::open(storage, &host)?;
-    let db = Db { engine, _temporary: None };
+    let db = Db::of(engine);
     db.engine.background.refill(&log_contents)?;
     Ok(db)
 }
