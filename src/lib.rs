@@ -81,7 +81,7 @@ pub use util::{Error, Result};
 
 /// Merge operators for common purposes, and one that is made of a function; see [`MergeOperator`].
 pub mod merge_operators {
-    pub use crate::merge::operator::{Add, Append, Associative, BitOr, Max, Min};
+    pub use crate::merge::operator::{Add, Append, Associative, BitOr, Max, Min, named};
 }
 
 /// The interface between a store and its environment: files, locks and the clock.

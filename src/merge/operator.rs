@@ -1,4 +1,4 @@
-//! Merge operators: the user's function from a value and operands to a new value (the update messages of SplinterDB §2.1).
+//! Merge operators: the user's function from a value and operands to a new value (the update messages of SplinterDB §2).
 //!
 //! `built_in` has those that come with the store, `associative` makes one of a function of two values.
 
@@ -8,7 +8,7 @@ mod built_in;
 use std::fmt;
 
 pub use associative::Associative;
-pub use built_in::{Add, Append, BitOr, Max, Min, built_in};
+pub use built_in::{Add, Append, BitOr, Max, Min, named};
 
 /// Most bytes of a value that background merges fold operands into. Larger results stay as operands, which every read
 /// folds. So a fold never creates a value that does not fit into a branch file.

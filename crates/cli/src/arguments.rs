@@ -93,6 +93,7 @@ pub enum Command {
     Put(Put),
     Get(Get),
     Delete(Delete),
+    Merge(Merge),
     Scan(Scan),
     Load(Load),
     Import(Import),
@@ -159,6 +160,44 @@ pub struct Delete {
     pub key: Option<String>,
     #[command(flatten)]
     pub range: KeyRange,
+}
+
+/// Merge an operand into the value of a key, as the store's merge operator says
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A store has one operator, which is chosen once: by the first merge, or by the program that made the store.
+
+Examples:
+  alluvium --db /tmp/store merge --operator add --integer visits 1
+  alluvium --db /tmp/store merge --operator append log 'started; '")]
+pub struct Merge {
+    /// The key
+    #[arg(allow_negative_numbers = true)]
+    pub key: String,
+    /// The operand
+    #[arg(allow_negative_numbers = true)]
+    pub operand: String,
+    /// The operator; needed only if the store has none yet
+    #[arg(long)]
+    pub operator: Option<MergeOperator>,
+    /// The operand is a decimal number, which is stored in eight bytes, as `add` takes it
+    #[arg(long, conflicts_with = "hex")]
+    pub integer: bool,
+}
+
+/// The merge operators that come with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MergeOperator {
+    /// Adds 64-bit integers
+    Add,
+    /// Appends to the value
+    Append,
+    /// Joins sets of bits
+    Bitor,
+    /// Keeps the greatest value, in byte order
+    Max,
+    /// Keeps the least value, in byte order
+    Min,
 }
 
 /// The keys that a command is about.

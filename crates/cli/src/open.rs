@@ -1,10 +1,11 @@
 //! Opens a store as the common arguments say.
 
-use crate::arguments::{Common, Component, Compression};
+use crate::arguments::{Common, Component, Compression, MergeOperator};
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb};
+use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, merge_operators};
 use std::path::Path;
+use std::sync::Arc;
 
 impl Common {
     /// The directory of the store; an error if none is given.
@@ -26,6 +27,12 @@ impl Common {
     /// open.
     pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
         self.open(Options { background_write_limit, ..self.options(false) })
+    }
+
+    /// The same, with this merge operator.
+    pub fn open_to_merge(&self, operator: Option<MergeOperator>) -> Result<Db, Failure> {
+        let merge_operator = operator.and_then(MergeOperator::for_store);
+        self.open(Options { merge_operator, ..self.options(false) })
     }
 
     /// Opens a store, or creates it.
@@ -93,6 +100,19 @@ impl Compression {
             Self::None => alluvium::Compression::None,
             Self::Lz4 => alluvium::Compression::Lz4,
         }
+    }
+}
+
+impl MergeOperator {
+    /// The same for a store.
+    fn for_store(self) -> Option<Arc<dyn alluvium::MergeOperator>> {
+        merge_operators::named(match self {
+            Self::Add => "alluvium.add",
+            Self::Append => "alluvium.append",
+            Self::Bitor => "alluvium.bitor",
+            Self::Max => "alluvium.max",
+            Self::Min => "alluvium.min",
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! `put`, `get`, `delete`.
+//! `put`, `get`, `delete`, `merge`.
 
 use crate::support::{Store, command, finish};
 use serde_json::json;
@@ -16,6 +16,23 @@ fn a_value_is_there_until_it_is_deleted() {
     assert!(done.out.is_empty() && done.err.is_empty(), "{done:?}");
     let done = store.run(&["get", "city", "--json"]).expect(1);
     assert!(done.out.is_empty() && done.err.is_empty(), "{done:?}");
+}
+
+#[test]
+fn operands_are_merged() {
+    let store = Store::new();
+    store.put("other", "1");
+    let counter = |arguments: &[&str]| store.run(&[&["merge"], arguments].concat());
+    counter(&["visits", "--integer", "1"]).refused(2, "no merge operator");
+    counter(&["--operator", "add", "--integer", "visits", "300"]).expect(0);
+    // Now the store has its operator.
+    counter(&["--integer", "visits", "-44"]).expect(0);
+    assert_eq!(store.run(&["get", "--hex", "7669736974733"]).expect(2).text(), "");
+    let value = store.run(&["get", "--json", "--hex", "766973697473"]).expect(0);
+    assert!(value.text().contains("0001000000000000"), "{}", value.text());
+    counter(&["visits", "1"]).refused(2, "alluvium.add");
+    counter(&["--integer", "visits", "many"]).refused(2, "many");
+    counter(&["--operator", "max", "visits", "1"]).refused(2, "merge operator");
 }
 
 #[test]

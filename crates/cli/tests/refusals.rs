@@ -4,9 +4,10 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 11] = [
+const READERS: [&[&str]; 12] = [
     &["get", "a"],
     &["delete", "a"],
+    &["merge", "--operator", "add", "--integer", "a", "1"],
     &["scan"],
     &["stat"],
     &["verify"],
@@ -119,7 +120,7 @@ fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
     for name in [
-        "put", "get", "delete", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy", "bench",
+        "put", "get", "delete", "merge", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy", "bench",
         "soak",
     ] {
         assert!(help.text().contains(name), "{name}");

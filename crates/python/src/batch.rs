@@ -41,6 +41,12 @@ impl WriteBatch {
         self.change(py, |batch| batch.put(key, &*value).len()).map(drop)
     }
 
+    /// Merges an operand into the value of a key.
+    fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>) -> PyResult<()> {
+        let key = whole(&self.prefix, &key).into_owned();
+        self.change(py, |batch| batch.merge(key, &*operand).len()).map(drop)
+    }
+
     /// Deletes a key.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();

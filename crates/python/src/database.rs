@@ -25,11 +25,11 @@ impl Db {
         signature = (name, *, create_if_missing = false, error_if_exists = false, paranoid_checks = None, write_buffer_size = None,
             max_open_files = None, lru_cache_size = None, block_size = None, block_restart_interval = None, max_file_size = None,
             compression = Some("lz4".into()), bloom_filter_bits = 0, comparator = None, comparator_name = None, memory = None,
-            sync_interval = Some(0.1), read_only = false),
+            sync_interval = Some(0.1), read_only = false, merge_operator = None),
         text_signature = "(name, *, create_if_missing=False, error_if_exists=False, paranoid_checks=None, \
             write_buffer_size=None, max_open_files=None, lru_cache_size=None, block_size=None, block_restart_interval=None, \
             max_file_size=None, compression='lz4', bloom_filter_bits=0, comparator=None, comparator_name=None, \
-            memory=None, sync_interval=0.1, read_only=False)"
+            memory=None, sync_interval=0.1, read_only=False, merge_operator=None)"
     )]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
     fn new(
@@ -51,6 +51,7 @@ impl Db {
         memory: Option<u64>,
         sync_interval: Option<f64>,
         read_only: bool,
+        merge_operator: Option<&str>,
     ) -> PyResult<PyClassInitializer<Self>> {
         // The store always verifies, and it chooses the sizes of its files, blocks and filters itself.
         let _ = (paranoid_checks, max_open_files, block_size, block_restart_interval, max_file_size, bloom_filter_bits);
@@ -63,6 +64,7 @@ impl Db {
             compression: options::compression(compression)?,
             memory: memory.unwrap_or_else(|| LevelDbOptions { write_buffer_size, lru_cache_size }.memory()),
             sync_interval: options::interval(sync_interval)?,
+            merge_operator: options::merge_operator(merge_operator)?,
         };
         let engine = py.detach(|| settings.open())?;
         Ok(PyClassInitializer::from(View::of_all(Handle::new(engine))).add_subclass(Self { name: name.unbind() }))

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
 use alluvium::storage::PosixStorage;
-use alluvium::{Compression, Db, Error, Options, ReadOnlyDb};
+use alluvium::{Compression, Db, Error, MergeOperator, Options, ReadOnlyDb, merge_operators};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -53,6 +53,8 @@ pub struct Settings {
     pub memory: u64,
     /// The interval of syncs.
     pub sync_interval: Option<Duration>,
+    /// What `merge` makes of values and operands.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Settings {
@@ -66,6 +68,7 @@ impl Settings {
             sync_interval: self.sync_interval,
             compression: self.compression,
             create_if_missing: self.create_if_missing,
+            merge_operator: self.merge_operator,
             ..Options::default()
         };
         // A Python program leaves most of the machine's memory to the page cache.
@@ -116,6 +119,14 @@ pub fn compression(name: Option<Text>) -> PyResult<Compression> {
         b"lz4" | b"snappy" => Ok(Compression::Lz4),
         _ => Err(PyValueError::new_err("'compression' must be None, 'lz4' or 'snappy'")),
     }
+}
+
+/// Returns one of the merge operators that come with the store.
+pub fn merge_operator(name: Option<&str>) -> PyResult<Option<Arc<dyn MergeOperator>>> {
+    let Some(name) = name else { return Ok(None) };
+    let found = merge_operators::named(&format!("alluvium.{name}"));
+    let wrong = "'merge_operator' must be None, 'add', 'append', 'bitor', 'max' or 'min'";
+    found.map(Some).ok_or_else(|| PyValueError::new_err(wrong))
 }
 
 /// Keys are sorted by their bytes; a request for another order must fail.

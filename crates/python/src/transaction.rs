@@ -131,6 +131,12 @@ impl Transaction {
         self.put(py, key, value)
     }
 
+    /// Merges an operand into the value of a key when the transaction commits.
+    fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>) -> PyResult<()> {
+        let (key, operand) = (whole(&self.prefix, &key), &*operand);
+        self.call(py, |transaction| transaction.merge(&*key, operand))
+    }
+
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key);

@@ -166,6 +166,13 @@ impl View {
         self.put(py, key, value, false)
     }
 
+    /// Merges an operand into the value of a key, as the store's merge operator says.
+    #[pyo3(signature = (key, operand, *, sync = false))]
+    fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>, sync: bool) -> PyResult<()> {
+        let (key, operand) = (whole(&self.prefix, &key), &*operand);
+        self.call(py, |engine| Ok(engine.writer()?.merge_with(&*key, operand, write_options(sync))?))
+    }
+
     /// Deletes a key. It is not an error if the key is absent.
     #[pyo3(signature = (key, *, sync = false))]
     fn delete(&self, py: Python<'_>, key: Octets<'_>, sync: bool) -> PyResult<()> {

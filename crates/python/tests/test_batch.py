@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
 import pytest
 
 import alluvium
@@ -46,6 +49,33 @@ def test_delete_range(db: alluvium.DB) -> None:
     assert list(db) == [(b"b", b"1")]
     with pytest.raises(TypeError):
         db.delete_range(start=b"a", prefix=b"b")
+
+
+def test_merge(tmp_path: Path) -> None:
+    def number(n: int) -> bytes:
+        return struct.pack("<q", n)
+
+    path = tmp_path / "merge"
+    with alluvium.open(path, merge_operator="add") as db:
+        db.merge(b"visits", number(1))
+        with db.write_batch() as batch:
+            batch.merge(b"visits", number(2))
+            batch.merge(b"visits", number(-8))
+        with db.transaction() as transaction:
+            transaction.merge(b"visits", number(100))
+            assert transaction.get(b"visits") == number(95)
+        db.prefixed_db(b"in/").merge(b"visits", number(5))
+        assert list(db) == [(b"in/visits", number(5)), (b"visits", number(95))]
+        with pytest.raises(alluvium.Error, match="refuses the operand"):
+            db.merge(b"visits", b"1")
+    # The store remembers its operator.
+    with alluvium.open(path) as db:
+        db.merge(b"visits", number(1), sync=True)
+        assert db.get(b"visits") == number(96)
+    with pytest.raises(alluvium.Error, match="merge operator"):
+        alluvium.open(path, merge_operator="max")
+    with pytest.raises(ValueError, match="'bitor'"):
+        alluvium.open(path, merge_operator="alluvium.add")  # type: ignore[arg-type]
 
 
 def test_append(db: alluvium.DB) -> None:

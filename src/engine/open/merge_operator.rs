@@ -5,7 +5,7 @@ use crate::io::Storage;
 use crate::log::Access;
 use crate::manifest::ManifestState;
 use crate::merge::MergeOperator;
-use crate::merge::operator::built_in;
+use crate::merge::operator::named;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result};
 
@@ -42,7 +42,7 @@ pub(super) fn choose(
         Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(Arc::clone(asked))),
         Some(asked) => Err(mismatch(asked.name())),
         None if stored.is_empty() => Ok(None),
-        None => match built_in(stored) {
+        None => match named(stored) {
             None if access == Access::Write => Err(mismatch("none")),
             found => Ok(found),
         },

@@ -1,5 +1,5 @@
 //! Folding in memory: a new operand is folded with the version below it, which it then replaces. So a counter in memory
-//! is one version, however often it is added to. (Operands are the update messages of SplinterDB §2.1.)
+//! is one version, however often it is added to. (Operands are the update messages of SplinterDB §2.)
 //!
 //! A fold is made in two steps. `fold` (`read/folding.rs`) calls the operator, outside any latch, and remembers which version it has read.
 //! `place` (`placing.rs`), under the key's latch, takes the fold if that version is still the newest, and the operand

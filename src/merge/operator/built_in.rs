@@ -88,8 +88,14 @@ pub struct Min;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitOr;
 
-/// The operator with this name that comes with the store.
-pub fn built_in(name: &str) -> Option<Arc<dyn MergeOperator>> {
+/// The operator with this name that comes with the store: `alluvium.add`, `alluvium.append`, `alluvium.bitor`,
+/// `alluvium.max` or `alluvium.min`.
+///
+/// ```
+/// use alluvium::merge_operators::named;
+/// assert!(named("alluvium.add").is_some() && named("example.words").is_none());
+/// ```
+pub fn named(name: &str) -> Option<Arc<dyn MergeOperator>> {
     let all: [Arc<dyn MergeOperator>; 5] =
         [Arc::new(Add), Arc::new(Append), Arc::new(Max), Arc::new(Min), Arc::new(BitOr)];
     all.into_iter().find(|operator| operator.name() == name)
@@ -214,11 +220,11 @@ mod tests {
                 assert_eq!(full(operator, base, &[parts[1], &joined]), whole, "{operator:?}");
             }
             assert_eq!(
-                built_in(operator.name()).map(|found| found.name().to_owned()),
+                named(operator.name()).map(|found| found.name().to_owned()),
                 Some(operator.name().to_owned())
             );
         }
-        assert!(built_in("alluvium.other").is_none());
+        assert!(named("alluvium.other").is_none());
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Put(put) => point::put(common, put),
         Command::Get(get) => point::get(common, get),
         Command::Delete(delete) => point::delete(common, delete),
+        Command::Merge(merge) => point::merge(common, merge),
         Command::Scan(scan) => scan::run(common, scan),
         Command::Load(load) => load::run(common, load),
         Command::Import(import) => import::run(common, import),

@@ -1,7 +1,7 @@
-//! `put`, `get` and `delete`.
+//! `put`, `get`, `delete` and `merge`.
 
 use super::key_range;
-use crate::arguments::{Common, Delete, Get, Put};
+use crate::arguments::{Common, Delete, Get, Merge, Put};
 use crate::bytes;
 use crate::failure::Failure;
 use crate::input::InputError;
@@ -63,5 +63,22 @@ pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
         (None, Some(range)) => db.delete_range(range)?,
         (None, None) => {}
     }
+    Ok(db.close()?)
+}
+
+/// Merges an operand into a key. Prints nothing.
+pub fn merge(common: &Common, merge: &Merge) -> Result<(), Failure> {
+    let key = common.argument("KEY", &merge.key)?;
+    let operand = if merge.integer {
+        let number: i64 = merge.operand.parse().map_err(|why| {
+            Failure::Usage(format!("OPERAND {:?}: {why}; --integer takes a number of 64 bits", merge.operand))
+        })?;
+        number.to_le_bytes().to_vec()
+    } else {
+        common.argument("OPERAND", &merge.operand)?
+    };
+    common.refuse_other_order()?;
+    let db = common.open_to_merge(merge.operator)?;
+    db.merge(&key, &operand)?;
     Ok(db.close()?)
 }
