@@ -452,7 +452,7 @@ impl Db {
     /// thread is closing it, the call waits for that. Background work (incorporations, merges, compactions) is aborted; the next opening
     /// recovers from the log what was not incorporated. Only memory with `Durability::Unlogged` writes is incorporated
     /// first. Snapshots and iterators that are still alive return `Closed` afterwards. Afterwards the store can be opened
-    /// again, even while clones of this `Db` are alive.
+    /// again, even while clones of this `Db` are alive; its memory and its open files are released with the last clone.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -336,6 +336,8 @@ fn a_read_only_file_system_can_be_read() {
         let mut model = Model::new();
         fill(&db, 3, &mut model);
         db.close().unwrap();
+        // A closed store keeps files open, unless nobody has a handle of it.
+        drop(db);
         disk.make_read_only();
         let reader = read(&path);
         assert!(contents(&reader) == model);
