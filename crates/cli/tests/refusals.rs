@@ -120,8 +120,8 @@ fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
     for name in [
-        "put", "get", "delete", "merge", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy", "bench",
-        "soak",
+        "put", "get", "delete", "merge", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy",
+        "bench", "soak",
     ] {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);

@@ -219,10 +219,7 @@ mod tests {
                 assert!(operator.partial_merge(b"key", parts[2], parts[3], &mut joined));
                 assert_eq!(full(operator, base, &[parts[1], &joined]), whole, "{operator:?}");
             }
-            assert_eq!(
-                named(operator.name()).map(|found| found.name().to_owned()),
-                Some(operator.name().to_owned())
-            );
+            assert_eq!(named(operator.name()).map(|found| found.name().to_owned()), Some(operator.name().to_owned()));
         }
         assert!(named("alluvium.other").is_none());
     }
