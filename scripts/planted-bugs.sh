@@ -85,6 +85,7 @@ snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_i
 snapshots-began-unseen       | loom  | a_snapshot_finds_its_version                                   | the bound is not the only pin\|version is gone
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a kill
+closing-does-not-wait        | suite | concurrency::closing::closing_waits_for_a_write_that_has_begun | closed during a write
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shadows        | the reader sees
 shadow-not-copied            | suite | crash::shadow::repeated_kills_during_recovery_lose_nothing         | then a power cut\|that was read here before

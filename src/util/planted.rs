@@ -136,6 +136,8 @@ mod chosen {
         AnnounceWithoutFence,
         /// Promise 4: a write goes to the newest memory generation, whatever its number (G1).
         NewestGenerationTaken,
+        /// Promise 4: closing does not wait for writes that have begun (X1).
+        ClosingDoesNotWait,
         /// Promise 4: a write returns before its record is sealed; the thread's next write seals it (W2).
         AcknowledgedBeforeSealed,
         /// Promise 4: recovery does not read shadows (H2).

@@ -1,13 +1,14 @@
 //! Alluvium behind the trait, by its public interface alone, as a user's program would call it.
 
 use crate::checkpoints::Checkpoints;
+use crate::counter;
 use crate::engine::{
     Buffered, Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Result, SKIPS,
 };
 use crate::striped::{Increments, Striped};
 use alluvium::{
     Change, Compression, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats,
-    WriteBatch, WriteOptions,
+    WriteBatch, WriteOptions, merge_operators,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -97,6 +98,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         maplets,
         compression,
         background_write_limit: each(options.write_limit),
+        merge_operator: Some(Arc::new(merge_operators::Add)),
         ..Options::default()
     };
     Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints, has_buffers })
@@ -207,6 +209,11 @@ impl Engine for Store {
 
     fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.db.put_if_absent(key, value)?)
+    }
+
+    /// A merge, which reads nothing.
+    fn increment(&self, key: &[u8], by: u64) -> Result<()> {
+        Ok(self.db.merge(key, counter::bytes(by))?)
     }
 
     fn settle(&self) -> Result<()> {

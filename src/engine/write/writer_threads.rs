@@ -12,6 +12,7 @@
 use super::backpressure::WriterDelay;
 use crate::log::LogWriter;
 use crate::memory::MemtableWriter;
+use crate::util::planted::planted;
 use crate::util::sequencer::Slot;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
@@ -155,7 +156,7 @@ impl WriterThreads {
         loop {
             states.append(&mut self.idle.lock());
             states.extend(self.cells.lock().iter().filter_map(|cell| cell.take()));
-            if states.len() >= made {
+            if planted!(states.len() >= made, Bug::ClosingDoesNotWait => true) {
                 return RetiredStates { _states: states };
             }
             backoff.wait();

@@ -173,9 +173,9 @@ fn closing_waits_for_a_write_that_has_begun() {
             closer.is_finished()
         });
         goes_on.store(true, Ordering::Release);
+        assert!(!is_closed, "closed during a write");
         writer.join().unwrap().unwrap();
         closer.join().unwrap().unwrap();
-        assert!(!is_closed, "closed during a write");
     });
     let db = Db::open_with(disk, tiny()).unwrap();
     assert_eq!(db.get("large").unwrap(), Some(vec![7; 300_000]));
