@@ -8,7 +8,7 @@ use crate::engine::transaction::write_set::{Tick, WriteSet};
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_change::KeyChange;
 use crate::merge::Values;
-use crate::util::{KeyspaceId, Result, key};
+use crate::util::{Result, key};
 use std::iter::FusedIterator;
 use std::ops::{Bound, ControlFlow};
 
@@ -258,7 +258,7 @@ impl<'t> TransactionCursor<'t> {
         let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
         // A bound in the next keyspace is no bound in this one.
         let upper = match bounds.upper.as_deref().and_then(key::split) {
-            Some((KeyspaceId::DEFAULT, user_key)) => Some(user_key.to_vec()),
+            Some((keyspace, user_key)) if keyspace == bounds.keyspace => Some(user_key.to_vec()),
             _ => None,
         };
         Ok(Self {
@@ -317,7 +317,7 @@ impl<'t> TransactionCursor<'t> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.state = State::Nowhere;
         let from = key.max(&self.lower).to_vec();
-        let start = key::encoded(KeyspaceId::DEFAULT, &from);
+        let start = key::encoded(self.bounds.keyspace, &from);
         self.begin_scan(start.clone(), Some(start));
         self.set_direction(true);
         self.base.seek(&from)?;
@@ -334,7 +334,7 @@ impl<'t> TransactionCursor<'t> {
             self.scan = None;
             return Ok(());
         }
-        let start = key::encoded(KeyspaceId::DEFAULT, key);
+        let start = key::encoded(self.bounds.keyspace, key);
         let mut end = start.clone();
         end.push(0);
         self.begin_scan(start, Some(end));
@@ -486,7 +486,7 @@ impl<'t> TransactionCursor<'t> {
     fn arrive(&mut self) {
         self.state = State::On;
         if let Some(scan) = self.scan {
-            let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
+            let key = key::encoded(self.bounds.keyspace, &self.key);
             let reads = &mut self.transaction.state.lock().reads;
             if self.forward { reads.extend_through(scan, &key) } else { reads.extend_down_to(scan, &key) }
         }

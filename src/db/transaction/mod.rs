@@ -16,7 +16,7 @@ use crate::engine::types::options::WriteOptions;
 use crate::engine::write::sizes::{check_operand, check_range, check_sizes};
 use crate::engine::write::write_path::WritePath;
 use crate::util::sync::{Arc, Mutex};
-use crate::util::{Error, Result};
+use crate::util::{Error, KeyspaceId, Result};
 use std::ops::ControlFlow;
 
 pub use crate::engine::transaction::write_set::Savepoint;
@@ -66,7 +66,11 @@ struct State {
 impl Transaction {
     pub(crate) fn begin(write: &Arc<WritePath>) -> Result<Self> {
         write.read.check_open()?;
-        Ok(Self { write: Arc::clone(write), snapshot: Snapshot::take(&write.read), state: Mutex::default() })
+        Ok(Self {
+            write: Arc::clone(write),
+            snapshot: Snapshot::take(&write.read, KeyspaceId::DEFAULT),
+            state: Mutex::default(),
+        })
     }
 
     /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
@@ -309,17 +313,17 @@ impl Transaction {
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::all())
+        TransactionIter::new(self, Bounds::all(KeyspaceId::DEFAULT))
     }
 
     /// Iterates over the pairs in a key range.
     pub fn range(&self, range: impl KeyRange) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::of_range(range))
+        TransactionIter::new(self, Bounds::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::of_prefix(prefix.as_ref()))
+        TransactionIter::new(self, Bounds::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()))
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. What is before it counts as read.

@@ -84,23 +84,26 @@ fn after_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     Some(prefix)
 }
 
-/// A range of encoded keys.
+/// A range of the keys of one keyspace, encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) lower: Vec<u8>,
     /// Exclusive; `None` for the end of the last keyspace.
     pub(crate) upper: Option<Vec<u8>>,
 }
 
 impl Bounds {
-    pub(crate) fn all() -> Self {
-        Self::of_prefix(&[])
+    /// All keys of a keyspace.
+    pub(crate) fn all(keyspace: KeyspaceId) -> Self {
+        Self::of_prefix(keyspace, &[])
     }
 
-    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
-        let lower = key::encoded(KeyspaceId::DEFAULT, prefix);
+    pub(crate) fn of_prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
+        let lower = key::encoded(keyspace, prefix);
+        // After a prefix of nothing but 0xff follows the next keyspace.
         let upper = after_prefix(lower.clone());
-        Self { lower, upper }
+        Self { keyspace, lower, upper }
     }
 
     /// The lower bound (included) and the upper bound (excluded; `None` for the end of the last keyspace).
@@ -108,10 +111,10 @@ impl Bounds {
         (self.lower, self.upper)
     }
 
-    pub(crate) fn of_range(range: impl KeyRange) -> Self {
-        let encoded = |user_key: &[u8]| key::encoded(KeyspaceId::DEFAULT, user_key);
+    pub(crate) fn of_range(keyspace: KeyspaceId, range: impl KeyRange) -> Self {
+        let encoded = |user_key: &[u8]| key::encoded(keyspace, user_key);
         let after = |user_key: &[u8]| after(&encoded(user_key));
-        let all = Self::all();
+        let all = Self::all(keyspace);
         let lower = match range.lower() {
             Bound::Included(start) => encoded(start),
             Bound::Excluded(start) => after(start),
@@ -122,7 +125,7 @@ impl Bounds {
             Bound::Excluded(end) => Some(encoded(end)),
             Bound::Unbounded => all.upper,
         };
-        Self { lower, upper }
+        Self { keyspace, lower, upper }
     }
 }
 
@@ -132,12 +135,12 @@ mod tests {
 
     #[test]
     fn bounds_of_prefixes_and_ranges() {
-        let prefix = Bounds::of_prefix(b"a\xff");
+        let prefix = Bounds::of_prefix(KeyspaceId::DEFAULT, b"a\xff");
         assert_eq!((&prefix.lower[..], prefix.upper.as_deref()), (&b"\0\0\0\0a\xff"[..], Some(&b"\0\0\0\0b"[..])));
         // A prefix of only 0xff bytes ends with its keyspace.
-        assert_eq!(Bounds::of_prefix(b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        let range = Bounds::of_range((Bound::Excluded("a"), Bound::Included("b")));
+        assert_eq!(Bounds::of_prefix(KeyspaceId::DEFAULT, b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
+        assert_eq!(Bounds::all(KeyspaceId::DEFAULT).upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
+        let range = Bounds::of_range(KeyspaceId::DEFAULT, (Bound::Excluded("a"), Bound::Included("b")));
         assert_eq!((&range.lower[..], range.upper.as_deref()), (&b"\0\0\0\0a\0"[..], Some(&b"\0\0\0\0b\0"[..])));
     }
 

@@ -11,6 +11,7 @@ use super::write_path::WritePath;
 use crate::engine::types::batch::{Effects, KeyWrite, Operation, UnjoinedOperands, WriteBatch};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::util::{Result, SequenceNumber};
 
 impl WritePath {
@@ -46,7 +47,7 @@ impl WritePath {
         let mut tree_checked_through = SequenceNumber::MAX;
         for UnjoinedOperands { key, operands } in unjoined {
             let mut value = Vec::new();
-            let newest = self.read.get_newest(key, &mut value)?;
+            let newest = self.read.get_newest(UserKey::of_default(key), &mut value)?;
             self.read.fold(key, newest.is_live, operands, &mut value)?;
             effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
             reads.push(ReadKey::new(key, newest.number));
@@ -79,7 +80,7 @@ impl WritePath {
     /// Writes the value of a key again, unless another write comes first.
     fn shorten_chain(&self, key: &[u8], durability: Durability) -> Result<()> {
         let mut value = Vec::new();
-        if let Some(newest) = self.read.get_chain(key, &mut value)? {
+        if let Some(newest) = self.read.get_chain(UserKey::of_default(key), &mut value)? {
             check_sizes(key, Some(&value))?;
             self.write_if_unchanged(key, Some(&value), &newest, durability)?;
         }

@@ -12,6 +12,7 @@ use crate::engine::read::get::NewestVersion;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::util::Result;
 use std::borrow::Cow;
 
@@ -79,7 +80,7 @@ impl WritePath {
         check_sizes(key, None)?;
         let mut old = Vec::new();
         loop {
-            let newest = self.read.get_newest(key, &mut old)?;
+            let newest = self.read.get_newest(UserKey::of_default(key), &mut old)?;
             let value = match decide(newest.is_live.then_some(&old[..])) {
                 Decision::Put(value) => Some(value),
                 Decision::Delete if newest.is_live => None,
