@@ -140,25 +140,25 @@ impl Snapshot {
     }
 
     /// `get_into` for a key of any keyspace.
-    pub(super) fn value_into(&self, key: UserKey<&[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn value_into(&self, key: UserKey<&[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         let _inside = self.pin.begin_read()?;
         self.read.get_at(key, self.pin.number(), out)
     }
 
     /// `get_pinned` for a key of any keyspace.
-    pub(super) fn pinned_value(&self, key: UserKey<&[u8]>) -> Result<Option<Pinned>> {
+    pub(crate) fn pinned_value(&self, key: UserKey<&[u8]>) -> Result<Option<Pinned>> {
         let _inside = self.pin.begin_read()?;
         self.read.get_pinned_at(key, self.pin.number())
     }
 
     /// `contains_key` for a key of any keyspace.
-    pub(super) fn has_value(&self, key: UserKey<&[u8]>) -> Result<bool> {
+    pub(crate) fn has_value(&self, key: UserKey<&[u8]>) -> Result<bool> {
         let _inside = self.pin.begin_read()?;
         self.read.contains_at(key, self.pin.number())
     }
 
     /// `multi_get` for keys of any keyspace.
-    pub(super) fn values_of<K: AsRef<[u8]>>(&self, keyspace: KeyspaceId, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub(crate) fn values_of<K: AsRef<[u8]>>(&self, keyspace: KeyspaceId, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let _inside = self.pin.begin_read()?;
         self.read.multi_get_at(keyspace, keys, self.pin.number())
     }

@@ -7,6 +7,7 @@ use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::user_key::UserKey;
 use crate::merge::Values;
 use crate::util::{Result, key};
 use std::iter::FusedIterator;
@@ -284,6 +285,11 @@ impl<'t> TransactionCursor<'t> {
         self.base.set_values(Values::Skipped);
     }
 
+    /// A key of the cursor's keyspace.
+    fn user_key<'k>(&self, key: &'k [u8]) -> UserKey<&'k [u8]> {
+        UserKey::new(self.bounds.keyspace, key)
+    }
+
     fn valid(&self) -> bool {
         matches!(self.state, State::On | State::Given)
     }
@@ -396,7 +402,7 @@ impl<'t> TransactionCursor<'t> {
                     self.extend_read_to_end(&mut state.reads);
                     return Ok(());
                 };
-                if let Some((_, range)) = state.writes.deleted_at(base, self.tick) {
+                if let Some((_, range)) = state.writes.deleted_at(self.user_key(base), self.tick) {
                     let range = range.clone();
                     drop(state);
                     self.leave_deleted(range)?;
@@ -411,7 +417,7 @@ impl<'t> TransactionCursor<'t> {
                 break;
             };
             self.own = None;
-            match state.writes.get_at(&own, self.tick) {
+            match state.writes.get_at(self.user_key(&own), self.tick) {
                 Some(KeyChange::Put(value)) => {
                     self.value.clear();
                     if !self.keys_only {
@@ -475,9 +481,9 @@ impl<'t> TransactionCursor<'t> {
         let lower = Bound::Included(&self.lower[..]);
         let upper = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let own = if self.forward {
-            writes.first((from.unwrap_or(lower), upper), self.tick)
+            writes.first(self.bounds.keyspace, (from.unwrap_or(lower), upper), self.tick)
         } else {
-            writes.last((lower, from.unwrap_or(upper)), self.tick)
+            writes.last(self.bounds.keyspace, (lower, from.unwrap_or(upper)), self.tick)
         };
         own.map(<[u8]>::to_vec)
     }

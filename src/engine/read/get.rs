@@ -73,7 +73,7 @@ impl ReadPath {
         if at == SequenceNumber::MAX && planted!(self.snapshots.being_taken(), Bug::GetDoesNotWait => false) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(lookup.hash));
-            self.range_deletes.wait_for(key.keyspace, key.bytes);
+            self.range_deletes.wait_for(key);
         }
         Ok(lookup)
     }
