@@ -14,9 +14,10 @@ use crate::engine::types::bounds::UserRange;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::{Durability, Options, WriteOptions};
+use crate::engine::types::user_key::UserKey;
 use crate::io::{PosixStorage, Storage, TemporaryDirectory};
 use crate::util::sync::Mutex;
-use crate::util::{Error, Result};
+use crate::util::{Error, KeyspaceId, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -127,7 +128,7 @@ impl Db {
 
     /// Like `put`, with options.
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.engine.write.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
+        self.engine.write.write_one(UserKey::of_default(&key), Some(value.as_ref()), self.durability(options))
     }
 
     /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log
@@ -141,7 +142,7 @@ impl Db {
 
     /// Like `delete`, with options.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.engine.write.write_one(key.as_ref(), None, self.durability(options))
+        self.engine.write.write_one(UserKey::of_default(&key), None, self.durability(options))
     }
 
     /// Deletes all keys of a range. This is one small write, however many keys there are: reads skip what it hides, and the
@@ -166,7 +167,7 @@ impl Db {
 
     /// Like `delete_range`, with options.
     pub fn delete_range_with(&self, range: impl KeyRange, options: WriteOptions) -> Result<()> {
-        self.engine.write.delete_range(UserRange::of_range(range), self.durability(options))
+        self.engine.write.delete_range(UserRange::of_range(KeyspaceId::DEFAULT, range), self.durability(options))
     }
 
     /// Deletes all keys that start with a prefix, as `delete_range` does.
@@ -181,7 +182,7 @@ impl Db {
     /// ```
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         let durability = self.durability(WriteOptions::default());
-        self.engine.write.delete_range(UserRange::of_prefix(prefix.as_ref()), durability)
+        self.engine.write.delete_range(UserRange::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()), durability)
     }
 
     /// Merges an operand into the value of a key: `Options::merge_operator` says what the two make. This is a write without
@@ -211,7 +212,7 @@ impl Db {
 
     /// Like `merge`, with options.
     pub fn merge_with(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.engine.write.merge(key.as_ref(), operand.as_ref(), self.durability(options))
+        self.engine.write.merge(UserKey::of_default(&key), operand.as_ref(), self.durability(options))
     }
 
     /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of
@@ -276,7 +277,7 @@ impl Db {
         options: WriteOptions,
         change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<Vec<u8>>> {
-        self.engine.write.update(key.as_ref(), self.durability(options), change)
+        self.engine.write.update(UserKey::of_default(&key), self.durability(options), change)
     }
 
     /// Atomically sets a key to `new` if its value is `expected`. `None` means an absent key, on both sides.
@@ -305,7 +306,7 @@ impl Db {
         new: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<Swap> {
-        self.engine.write.compare_and_swap(key.as_ref(), expected, new, self.durability(options))
+        self.engine.write.compare_and_swap(UserKey::of_default(&key), expected, new, self.durability(options))
     }
 
     /// Atomically sets a key if it is absent. Returns whether it was absent; otherwise nothing is written.
@@ -331,7 +332,7 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<bool> {
-        self.engine.write.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
+        self.engine.write.put_if_absent(UserKey::of_default(&key), value.as_ref(), self.durability(options))
     }
 
     /// Atomically removes a key and returns its value; `None` if it was absent. Of several that take one key, one gets

@@ -7,9 +7,9 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 pub(crate) use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
+use crate::util::Result;
 use crate::util::key::with_encoded;
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Result};
 use std::iter::FusedIterator;
 use std::ops::ControlFlow;
 
@@ -79,12 +79,12 @@ impl Iter {
 
     /// Moves to the first pair with a key greater than or equal to `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        with_encoded(KeyspaceId::DEFAULT, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek(key)))
+        with_encoded(self.scope.bounds.keyspace, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek(key)))
     }
 
     /// Moves to the last pair with a key less than or equal to `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        with_encoded(KeyspaceId::DEFAULT, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek_for_prev(key)))
+        with_encoded(self.scope.bounds.keyspace, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek_for_prev(key)))
     }
 
     fn seek_by(&mut self, movement: impl FnOnce(&mut ViewCursor) -> Result<()>) -> Result<()> {

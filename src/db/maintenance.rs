@@ -9,7 +9,7 @@ use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactR
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
-use crate::util::Result;
+use crate::util::{KeyspaceId, Result};
 
 /// Maintenance.
 impl Db {
@@ -28,7 +28,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
-        self.engine.read.approximate_size(&Bounds::of_range(range))
+        self.engine.read.approximate_size(&Bounds::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Incorporates all memory: writes it to branch files and waits until that is done.
@@ -122,7 +122,7 @@ impl Db {
         options: &CompactOptions,
         progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<CompactReport> {
-        self.engine.background.compact(Bounds::of_range(range).into_keys(), options, progress)
+        self.engine.background.compact(Bounds::of_range(KeyspaceId::DEFAULT, range).into_keys(), options, progress)
     }
 
     /// Pauses merges and the removal of files until the returned guard is dropped. When the call returns, no merge

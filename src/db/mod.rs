@@ -7,6 +7,8 @@ mod db;
 mod deterministic;
 pub(crate) mod iter;
 mod iter_adapters;
+#[cfg(test)]
+mod keyspace_tests;
 mod maintenance;
 #[cfg(feature = "async")]
 mod nonblocking;

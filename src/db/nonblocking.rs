@@ -3,12 +3,13 @@
 use super::db::Db;
 use super::snapshot::Snapshot;
 use crate::engine::types::options::WriteOptions;
+use crate::engine::types::user_key::UserKey;
 use crate::util::{Result, SequenceNumber};
 
 impl Db {
     /// Like `get`; `None` if the disk would have to be read for the answer.
     pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        self.engine.read.get_nonblocking(key, SequenceNumber::MAX)
+        self.engine.read.get_nonblocking(UserKey::of_default(key), SequenceNumber::MAX)
     }
 
     /// Whether a write of this many bytes of keys and values, with the largest value of `largest_value` bytes, would
@@ -22,6 +23,6 @@ impl Snapshot {
     /// Like `get`; `None` if the disk would have to be read for the answer.
     pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
         let _inside = self.pin().begin_read()?;
-        self.read_path().get_nonblocking(key, self.pin().number())
+        self.read_path().get_nonblocking(self.key(key), self.pin().number())
     }
 }

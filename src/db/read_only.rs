@@ -10,9 +10,10 @@ use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::Options;
 use crate::engine::types::stats::{BranchFile, Stats};
+use crate::engine::types::user_key::UserKey;
 use crate::io::{PosixStorage, Storage};
 use crate::util::sync::{Arc, Mutex};
-use crate::util::{Result, SequenceNumber};
+use crate::util::{KeyspaceId, Result, SequenceNumber};
 use arc_swap::ArcSwap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -101,12 +102,12 @@ impl ReadOnlyDb {
 
     /// Reads the value of a key into `out` and replaces its contents. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.store.load().read.get_at(key.as_ref(), SequenceNumber::MAX, out)
+        self.store.load().read.get_at(UserKey::of_default(&key), SequenceNumber::MAX, out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.store.load().read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
+        self.store.load().read.get_pinned_at(UserKey::of_default(&key), SequenceNumber::MAX)
     }
 
     /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
@@ -116,27 +117,27 @@ impl ReadOnlyDb {
 
     /// The contents as a `Snapshot`, for code that takes one.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.store.load().read)
+        Snapshot::take(&self.store.load().read, KeyspaceId::DEFAULT)
     }
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::all())
+        self.snapshot().into_iter_within(Bounds::all(KeyspaceId::DEFAULT))
     }
 
     /// Iterates over the pairs in a key range.
     pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::of_range(range))
+        self.snapshot().into_iter_within(Bounds::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::of_prefix(prefix.as_ref()))
+        self.snapshot().into_iter_within(Bounds::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()))
     }
 
     /// Whether a key has a value. See `Db::contains_key`.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.store.load().read.contains_at(key.as_ref(), SequenceNumber::MAX)
+        self.store.load().read.contains_at(UserKey::of_default(&key), SequenceNumber::MAX)
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
@@ -161,7 +162,7 @@ impl ReadOnlyDb {
 
     /// Estimates the size of a key range in bytes; see `Db::approximate_size`.
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
-        self.store.load().read.approximate_size(&Bounds::of_range(range))
+        self.store.load().read.approximate_size(&Bounds::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Lists the branch files of the tree; see `Db::branch_files`.

@@ -6,7 +6,8 @@ use super::snapshot::Snapshot;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
-use crate::util::{Result, SequenceNumber};
+use crate::engine::types::user_key::UserKey;
+use crate::util::{KeyspaceId, Result, SequenceNumber};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -24,12 +25,12 @@ impl Db {
     /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
     /// Allocates nothing if the capacity of `out` suffices.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.engine.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
+        self.engine.read.get_at(UserKey::of_default(&key), SequenceNumber::MAX, out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.engine.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
+        self.engine.read.get_pinned_at(UserKey::of_default(&key), SequenceNumber::MAX)
     }
 
     /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together,
@@ -43,7 +44,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        Snapshot::take(&self.engine.read).multi_get(keys)
+        self.snapshot().multi_get(keys)
     }
 
     /// Whether a key has a value. Cheaper than a get: no value is copied, and none is read from a file of its own.
@@ -56,7 +57,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.engine.read.contains_at(key.as_ref(), SequenceNumber::MAX)
+        self.engine.read.contains_at(UserKey::of_default(&key), SequenceNumber::MAX)
     }
 
     /// Returns the pair with the smallest key; `None` if the store is empty.
@@ -145,7 +146,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.engine.read)
+        Snapshot::take(&self.engine.read, KeyspaceId::DEFAULT)
     }
 
     /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
@@ -161,21 +162,21 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn relaxed_snapshot(&self, age: Duration) -> Snapshot {
-        Snapshot::share(&self.engine.read, age)
+        Snapshot::share(&self.engine.read, KeyspaceId::DEFAULT, age)
     }
 
     /// Iterates over all pairs, at a new snapshot.
     pub fn iter(&self) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::all())
+        self.snapshot().into_iter_within(Bounds::all(KeyspaceId::DEFAULT))
     }
 
     /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
     pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_range(range))
+        self.snapshot().into_iter_within(Bounds::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Snapshot::take(&self.engine.read).into_iter_within(Bounds::of_prefix(prefix.as_ref()))
+        self.snapshot().into_iter_within(Bounds::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()))
     }
 }

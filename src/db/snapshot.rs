@@ -6,8 +6,9 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
-use crate::util::Result;
+use crate::engine::types::user_key::UserKey;
 use crate::util::sync::Arc;
+use crate::util::{KeyspaceId, Result};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -31,29 +32,31 @@ use std::time::Duration;
 pub struct Snapshot {
     read: Arc<ReadPath>,
     pin: Arc<SnapshotPin>,
+    /// The keyspace that its methods read.
+    pub(super) keyspace: KeyspaceId,
 }
 
 impl Snapshot {
-    pub(crate) fn take(read: &Arc<ReadPath>) -> Self {
+    pub(crate) fn take(read: &Arc<ReadPath>, keyspace: KeyspaceId) -> Self {
         if read.check_open().is_err() {
-            return Self::unreadable(read);
+            return Self::unreadable(read, keyspace);
         }
-        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
+        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)), keyspace }
     }
 
     /// A snapshot whose reads return the error of `ReadPath::check_open`.
-    fn unreadable(read: &Arc<ReadPath>) -> Self {
-        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.unreadable(&read.sequencer)) }
+    fn unreadable(read: &Arc<ReadPath>, keyspace: KeyspaceId) -> Self {
+        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.unreadable(&read.sequencer)), keyspace }
     }
 
     /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past
     /// number is never pinned again.
-    pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
+    pub(crate) fn share(read: &Arc<ReadPath>, keyspace: KeyspaceId, age: Duration) -> Self {
         if read.check_open().is_err() {
-            return Self::unreadable(read);
+            return Self::unreadable(read, keyspace);
         }
         let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
-        Self { read: Arc::clone(read), pin }
+        Self { read: Arc::clone(read), pin, keyspace }
     }
 
     #[cfg(feature = "async")]
@@ -63,6 +66,11 @@ impl Snapshot {
 
     pub(crate) fn pin(&self) -> &SnapshotPin {
         &self.pin
+    }
+
+    /// A key of the snapshot's keyspace.
+    pub(super) fn key<'k, K: AsRef<[u8]> + ?Sized>(&self, key: &'k K) -> UserKey<&'k [u8]> {
+        UserKey::new(self.keyspace, key)
     }
 
     /// The sequence number of the snapshot. It contains every write with this number or a smaller one.
@@ -78,41 +86,37 @@ impl Snapshot {
 
     /// Reads the value of a key at the snapshot into `out` and replaces its contents. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        let _inside = self.pin.begin_read()?;
-        self.read.get_at(key.as_ref(), self.pin.number(), out)
+        self.value_into(self.key(&key), out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        let _inside = self.pin.begin_read()?;
-        self.read.get_pinned_at(key.as_ref(), self.pin.number())
+        self.pinned_value(self.key(&key))
     }
 
     /// Returns the values of several keys at the snapshot, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let _inside = self.pin.begin_read()?;
-        self.read.multi_get_at(keys, self.pin.number())
+        self.values_of(self.keyspace, keys)
     }
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
-        self.iterate(Bounds::all())
+        self.iterate(Bounds::all(self.keyspace))
     }
 
     /// Iterates over the pairs in a key range.
     pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
-        self.iterate(Bounds::of_range(range))
+        self.iterate(Bounds::of_range(self.keyspace, range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        self.iterate(Bounds::of_prefix(prefix.as_ref()))
+        self.iterate(Bounds::of_prefix(self.keyspace, prefix.as_ref()))
     }
 
     /// Whether a key has a value at the snapshot. See `Db::contains_key`.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let _inside = self.pin.begin_read()?;
-        self.read.contains_at(key.as_ref(), self.pin.number())
+        self.has_value(self.key(&key))
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. See `Db::first`.
@@ -135,6 +139,31 @@ impl Snapshot {
         self.range(range)?.visit(visit)
     }
 
+    /// `get_into` for a key of any keyspace.
+    pub(crate) fn value_into(&self, key: UserKey<&[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.get_at(key, self.pin.number(), out)
+    }
+
+    /// `get_pinned` for a key of any keyspace.
+    pub(crate) fn pinned_value(&self, key: UserKey<&[u8]>) -> Result<Option<Pinned>> {
+        let _inside = self.pin.begin_read()?;
+        self.read.get_pinned_at(key, self.pin.number())
+    }
+
+    /// `contains_key` for a key of any keyspace.
+    pub(crate) fn has_value(&self, key: UserKey<&[u8]>) -> Result<bool> {
+        let _inside = self.pin.begin_read()?;
+        self.read.contains_at(key, self.pin.number())
+    }
+
+    /// `multi_get` for keys of any keyspace.
+    pub(crate) fn values_of<K: AsRef<[u8]>>(&self, keyspace: KeyspaceId, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let _inside = self.pin.begin_read()?;
+        self.read.multi_get_at(keyspace, keys, self.pin.number())
+    }
+
+    /// Iterates within bounds of any keyspace.
     pub(crate) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
         self.clone().into_iter_within(bounds)
     }

@@ -7,8 +7,9 @@ use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::user_key::UserKey;
 use crate::merge::Values;
-use crate::util::{KeyspaceId, Result, key};
+use crate::util::{Result, key};
 use std::iter::FusedIterator;
 use std::ops::{Bound, ControlFlow};
 
@@ -258,7 +259,7 @@ impl<'t> TransactionCursor<'t> {
         let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
         // A bound in the next keyspace is no bound in this one.
         let upper = match bounds.upper.as_deref().and_then(key::split) {
-            Some((KeyspaceId::DEFAULT, user_key)) => Some(user_key.to_vec()),
+            Some((keyspace, user_key)) if keyspace == bounds.keyspace => Some(user_key.to_vec()),
             _ => None,
         };
         Ok(Self {
@@ -282,6 +283,11 @@ impl<'t> TransactionCursor<'t> {
     fn omit_values(&mut self) {
         self.keys_only = true;
         self.base.set_values(Values::Skipped);
+    }
+
+    /// A key of the cursor's keyspace.
+    fn user_key<'k>(&self, key: &'k [u8]) -> UserKey<&'k [u8]> {
+        UserKey::new(self.bounds.keyspace, key)
     }
 
     fn valid(&self) -> bool {
@@ -317,7 +323,7 @@ impl<'t> TransactionCursor<'t> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.state = State::Nowhere;
         let from = key.max(&self.lower).to_vec();
-        let start = key::encoded(KeyspaceId::DEFAULT, &from);
+        let start = key::encoded(self.bounds.keyspace, &from);
         self.begin_scan(start.clone(), Some(start));
         self.set_direction(true);
         self.base.seek(&from)?;
@@ -334,7 +340,7 @@ impl<'t> TransactionCursor<'t> {
             self.scan = None;
             return Ok(());
         }
-        let start = key::encoded(KeyspaceId::DEFAULT, key);
+        let start = key::encoded(self.bounds.keyspace, key);
         let mut end = start.clone();
         end.push(0);
         self.begin_scan(start, Some(end));
@@ -396,7 +402,7 @@ impl<'t> TransactionCursor<'t> {
                     self.extend_read_to_end(&mut state.reads);
                     return Ok(());
                 };
-                if let Some((_, range)) = state.writes.deleted_at(base, self.tick) {
+                if let Some((_, range)) = state.writes.deleted_at(self.user_key(base), self.tick) {
                     let range = range.clone();
                     drop(state);
                     self.leave_deleted(range)?;
@@ -411,7 +417,7 @@ impl<'t> TransactionCursor<'t> {
                 break;
             };
             self.own = None;
-            match state.writes.get_at(&own, self.tick) {
+            match state.writes.get_at(self.user_key(&own), self.tick) {
                 Some(KeyChange::Put(value)) => {
                     self.value.clear();
                     if !self.keys_only {
@@ -475,9 +481,9 @@ impl<'t> TransactionCursor<'t> {
         let lower = Bound::Included(&self.lower[..]);
         let upper = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let own = if self.forward {
-            writes.first((from.unwrap_or(lower), upper), self.tick)
+            writes.first(self.bounds.keyspace, (from.unwrap_or(lower), upper), self.tick)
         } else {
-            writes.last((lower, from.unwrap_or(upper)), self.tick)
+            writes.last(self.bounds.keyspace, (lower, from.unwrap_or(upper)), self.tick)
         };
         own.map(<[u8]>::to_vec)
     }
@@ -486,7 +492,7 @@ impl<'t> TransactionCursor<'t> {
     fn arrive(&mut self) {
         self.state = State::On;
         if let Some(scan) = self.scan {
-            let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
+            let key = key::encoded(self.bounds.keyspace, &self.key);
             let reads = &mut self.transaction.state.lock().reads;
             if self.forward { reads.extend_through(scan, &key) } else { reads.extend_down_to(scan, &key) }
         }

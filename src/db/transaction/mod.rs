@@ -2,6 +2,7 @@
 //! changed what was read (`docs/concurrency.md`, P).
 
 mod iter;
+mod keyspace;
 mod retry;
 
 use super::iter::Pair;
@@ -9,14 +10,12 @@ use super::snapshot::Snapshot;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
-use crate::engine::types::bounds::{Bounds, UserRange};
-use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
-use crate::engine::write::sizes::{check_operand, check_range, check_sizes};
 use crate::engine::write::write_path::WritePath;
 use crate::util::sync::{Arc, Mutex};
-use crate::util::{Error, Result};
+use crate::util::{Error, KeyspaceId, Result};
+pub(super) use keyspace::TransactionKeyspace;
 use std::ops::ControlFlow;
 
 pub use crate::engine::transaction::write_set::Savepoint;
@@ -66,96 +65,42 @@ struct State {
 impl Transaction {
     pub(crate) fn begin(write: &Arc<WritePath>) -> Result<Self> {
         write.read.check_open()?;
-        Ok(Self { write: Arc::clone(write), snapshot: Snapshot::take(&write.read), state: Mutex::default() })
+        Ok(Self {
+            write: Arc::clone(write),
+            snapshot: Snapshot::take(&write.read, KeyspaceId::DEFAULT),
+            state: Mutex::default(),
+        })
+    }
+
+    fn default_keyspace(&self) -> TransactionKeyspace<'_> {
+        TransactionKeyspace { transaction: self, keyspace: KeyspaceId::DEFAULT }
     }
 
     /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
     /// latter counts as read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        match self.own_value(key)? {
-            Some(written) => Ok(written),
-            None => self.snapshot.get(key),
-        }
+        self.default_keyspace().get(key.as_ref())
     }
 
     /// Like `get`, into `out`, whose contents it replaces. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        let key = key.as_ref();
-        match self.own_value(key)? {
-            Some(written) => {
-                out.clear();
-                out.extend_from_slice(written.as_deref().unwrap_or_default());
-                Ok(written.is_some())
-            }
-            None => self.snapshot.get_into(key, out),
-        }
+        self.default_keyspace().get_into(key.as_ref(), out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        let key = key.as_ref();
-        match self.own_value(key)? {
-            Some(written) => Ok(written.map(|value| Pinned::new(None, value))),
-            None => self.snapshot.get_pinned(key),
-        }
+        self.default_keyspace().get_pinned(key.as_ref())
     }
 
     /// Whether a key has a value. The key counts as read, but not what its value was: a commit also conflicts with a
     /// write that only replaces the value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        match self.own(key) {
-            Some(written) => Ok(!matches!(written, KeyChange::Delete)),
-            None => self.snapshot.contains_key(key),
-        }
+        self.default_keyspace().contains_key(key.as_ref())
     }
 
     /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let own: Vec<Option<KeyChange<Vec<u8>>>> = keys.iter().map(|key| self.own(key.as_ref())).collect();
-        let is_read = |own: &Option<_>| matches!(own, None | Some(KeyChange::Merge(_)));
-        let missing: Vec<&[u8]> =
-            keys.iter().zip(&own).filter(|(_, own)| is_read(own)).map(|(key, _)| key.as_ref()).collect();
-        let mut read = self.snapshot.multi_get(&missing)?.into_iter();
-        let value = |(key, own): (&K, Option<_>)| {
-            Ok(match own {
-                Some(KeyChange::Put(value)) => Some(value),
-                Some(KeyChange::Delete) => None,
-                Some(KeyChange::Merge(operand)) => Some(self.folded(key.as_ref(), read.next().flatten(), operand)?),
-                None => read.next().flatten(),
-            })
-        };
-        keys.iter().zip(own).map(value).collect()
-    }
-
-    /// The value that the transaction's own write gives a key: `Some(None)` if it deletes the key, `None` if there is none,
-    /// and then the key is recorded as read.
-    fn own_value(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        Ok(match self.own(key) {
-            Some(KeyChange::Put(value)) => Some(Some(value)),
-            Some(KeyChange::Delete) => Some(None),
-            Some(KeyChange::Merge(operand)) => Some(Some(self.folded(key, self.snapshot.get(key)?, operand)?)),
-            None => None,
-        })
-    }
-
-    /// The transaction's own write to a key. If it does not say what the value is, the key is recorded as read.
-    fn own(&self, key: &[u8]) -> Option<KeyChange<Vec<u8>>> {
-        let mut state = self.state.lock();
-        let own = state.writes.get(key).map(KeyChange::to_owned);
-        if matches!(own, None | Some(KeyChange::Merge(_))) {
-            state.reads.add_key(key);
-        }
-        own
-    }
-
-    /// The value that an operand of the transaction makes of that of the snapshot.
-    fn folded(&self, key: &[u8], base: Option<Vec<u8>>, operand: Vec<u8>) -> Result<Vec<u8>> {
-        let has_base = base.is_some();
-        let mut value = base.unwrap_or_default();
-        self.write.read.fold(key, has_base, &[operand], &mut value)?;
-        Ok(value)
+        self.default_keyspace().multi_get(keys)
     }
 
     /// Sets a key when the transaction commits.
@@ -163,18 +108,12 @@ impl Transaction {
     /// # Errors
     /// `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        check_sizes(key, Some(value))?;
-        self.state.lock().writes.write(key, KeyChange::Put(value.to_vec()));
-        Ok(())
+        self.default_keyspace().put(key.as_ref(), value.as_ref())
     }
 
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let key = key.as_ref();
-        check_sizes(key, None)?;
-        self.state.lock().writes.write(key, KeyChange::Delete);
-        Ok(())
+        self.default_keyspace().delete(key.as_ref())
     }
 
     /// Merges an operand into the value of a key when the transaction commits; see `Db::merge`. This reads nothing, so
@@ -197,29 +136,7 @@ impl Transaction {
     /// # Errors
     /// Like `Db::merge`. `MergeOperands` if the operator refuses the operand for a value that the transaction has put.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        let operator = self.write.merge_operator()?;
-        check_operand(operator, key, operand)?;
-        loop {
-            // The operator runs without the lock. Another thread may write the key meanwhile.
-            let own = self.state.lock().writes.get(key).map(KeyChange::to_owned);
-            let joined = match &own {
-                None => Some(KeyChange::Merge(operand.to_vec())),
-                Some(own) => own.as_bytes().followed_by(key, operand, operator)?,
-            };
-            let change = match joined {
-                Some(change) => change,
-                None => {
-                    let value = self.get(key)?;
-                    KeyChange::Put(self.folded(key, value, operand.to_vec())?)
-                }
-            };
-            let writes = &mut self.state.lock().writes;
-            if writes.get(key) == own.as_ref().map(KeyChange::as_bytes) {
-                writes.write(key, change);
-                return Ok(());
-            }
-        }
+        self.default_keyspace().merge(key.as_ref(), operand.as_ref())
     }
 
     /// Returns the value of a key, and deletes the key when the transaction commits.
@@ -237,12 +154,7 @@ impl Transaction {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        let value = self.get(key)?;
-        if value.is_some() {
-            self.delete(key)?;
-        }
-        Ok(value)
+        self.default_keyspace().take(key.as_ref())
     }
 
     /// Returns the first pair, and deletes its key when the transaction commits. What is before the key counts as read, so
@@ -260,19 +172,12 @@ impl Transaction {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn pop_first(&self) -> Result<Option<Pair>> {
-        self.pop(self.first()?)
+        self.default_keyspace().pop_first()
     }
 
     /// Returns the last pair, and deletes its key when the transaction commits. See `pop_first`.
     pub fn pop_last(&self) -> Result<Option<Pair>> {
-        self.pop(self.last()?)
-    }
-
-    fn pop(&self, pair: Option<Pair>) -> Result<Option<Pair>> {
-        if let Some((key, _)) = &pair {
-            self.delete(key)?;
-        }
-        Ok(pair)
+        self.default_keyspace().pop_last()
     }
 
     /// Deletes all keys of a range when the transaction commits: those that the store has by then, too.
@@ -293,33 +198,27 @@ impl Transaction {
     /// # Errors
     /// `InvalidArgument` if a bound is over 64 KiB.
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
-        self.write_range(UserRange::of_range(range))
+        self.default_keyspace().delete_range(range)
     }
 
     /// Deletes all keys that start with a prefix, as `delete_range` does.
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.write_range(UserRange::of_prefix(prefix.as_ref()))
-    }
-
-    fn write_range(&self, range: UserRange) -> Result<()> {
-        check_range(&range)?;
-        self.state.lock().writes.delete_range(range);
-        Ok(())
+        self.default_keyspace().delete_prefix(prefix.as_ref())
     }
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::all())
+        self.default_keyspace().range(..)
     }
 
     /// Iterates over the pairs in a key range.
     pub fn range(&self, range: impl KeyRange) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::of_range(range))
+        self.default_keyspace().range(range)
     }
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TransactionIter<'_>> {
-        TransactionIter::new(self, Bounds::of_prefix(prefix.as_ref()))
+        self.default_keyspace().prefix(prefix.as_ref())
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. What is before it counts as read.

@@ -7,16 +7,16 @@ use crate::cache::Item;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::view::View;
 use crate::engine::types::key_change::refused;
+use crate::engine::types::user_key::UserKey;
 use crate::format::value_file::ValueReference;
 use crate::memory::Operands;
-use crate::util::key::with_encoded;
 use crate::util::planted::planted;
-use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash};
+use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// The key and the snapshot of a get.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'k> {
-    user_key: &'k [u8],
+    key: UserKey<&'k [u8]>,
     hash: u64,
     /// Versions with greater numbers are not visible.
     at: SequenceNumber,
@@ -26,8 +26,8 @@ pub(crate) struct Lookup<'k> {
 
 impl<'k> Lookup<'k> {
     /// Requires that the view is loaded afterwards.
-    pub(crate) fn new(read: &ReadPath, user_key: &'k [u8], at: SequenceNumber) -> Self {
-        Self { user_key, hash: hash::key_hash(KeyspaceId::DEFAULT, user_key), at, stamp: read.cache.items().stamp() }
+    pub(crate) fn new(read: &ReadPath, key: UserKey<&'k [u8]>, at: SequenceNumber) -> Self {
+        Self { key, hash: key.hash(), at, stamp: read.cache.items().stamp() }
     }
 }
 
@@ -45,17 +45,17 @@ pub(crate) struct NewestVersion {
 
 impl ReadPath {
     /// Replaces the contents of `out` by the newest value at or below `at`. Returns false if there is none.
-    pub(crate) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn get_at(&self, key: UserKey<&[u8]>, at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
-        let lookup = self.begin_lookup(user_key, at)?;
+        let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         self.find(&view, lookup, &mut BlockingPages::new(), out)
     }
 
     /// Replaces the contents of `out` by the newest value, for a conditional write that follows.
-    pub(crate) fn get_newest(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<NewestVersion> {
+    pub(crate) fn get_newest(&self, key: UserKey<&[u8]>, out: &mut Vec<u8>) -> Result<NewestVersion> {
         out.clear();
-        let lookup = self.begin_lookup(user_key, SequenceNumber::MAX)?;
+        let lookup = self.begin_lookup(key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
         let tree_checked_through = view.incorporated_through();
@@ -67,13 +67,13 @@ impl ReadPath {
 
     /// Begins a get; requires that the view is loaded afterwards.
     #[inline]
-    pub(crate) fn begin_lookup<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Lookup<'k>> {
+    pub(crate) fn begin_lookup<'k>(&self, key: UserKey<&'k [u8]>, at: SequenceNumber) -> Result<Lookup<'k>> {
         self.check_open()?;
-        let lookup = Lookup::new(self, user_key, at);
+        let lookup = Lookup::new(self, key, at);
         if at == SequenceNumber::MAX && planted!(self.snapshots.being_taken(), Bug::GetDoesNotWait => false) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(lookup.hash));
-            self.range_deletes.wait_for(KeyspaceId::DEFAULT, user_key);
+            self.range_deletes.wait_for(key);
         }
         Ok(lookup)
     }
@@ -115,8 +115,7 @@ impl ReadPath {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-        let Lookup { user_key, hash, at, .. } = lookup;
-        let keyspace = KeyspaceId::DEFAULT;
+        let Lookup { key, hash, at, .. } = lookup;
         let generations = &view.generations;
         for generation in generations {
             let memtable = planted!(
@@ -125,12 +124,12 @@ impl ReadPath {
             );
             // Before the entry (rule D3).
             let covering = if memtable.has_range_tombstones() {
-                with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at))
+                key.with_encoded(|encoded| memtable.covering(encoded, at))
             } else {
                 SequenceNumber::ZERO
             };
             let start = out.len();
-            let hit = memtable.get(keyspace, user_key, hash, at, out);
+            let hit = memtable.get(key.keyspace, key.bytes, hash, at, out);
             if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
                 out.truncate(start);
                 return Ok(Some((covering, Kind::RangeDelete)));
@@ -150,8 +149,8 @@ impl ReadPath {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-        let Lookup { user_key, hash, at, stamp } = lookup;
-        with_encoded(KeyspaceId::DEFAULT, user_key, |key| {
+        let Lookup { key, hash, at, stamp } = lookup;
+        key.with_encoded(|key| {
             let (items, before) = (self.cache.items(), pages.leaves_read().count);
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
@@ -181,7 +180,7 @@ impl ReadPath {
     ) -> Result<bool, P::Stop> {
         let mut operands = Vec::new();
         let base = self.gather(view, lookup, pages, &mut operands, out)?;
-        Ok(self.fold_onto(lookup.user_key, base, operands, out)?)
+        Ok(self.fold_onto(lookup.key.bytes, base, operands, out)?)
     }
 
     /// Folds operands, newest first, into the stored value below them, which has this kind and is in `out`.
@@ -206,10 +205,10 @@ impl ReadPath {
         operands: &mut Vec<Vec<u8>>,
         out: &mut Vec<u8>,
     ) -> Result<Kind, P::Stop> {
-        let key = (KeyspaceId::DEFAULT, lookup.user_key, lookup.hash);
+        let key = (lookup.key.keyspace, lookup.key.bytes, lookup.hash);
         for memtable in view.generations.iter().map(|generation| &generation.memtable) {
             let covering = || match memtable.has_range_tombstones() {
-                true => with_encoded(key.0, key.1, |encoded| memtable.covering(encoded, lookup.at)),
+                true => lookup.key.with_encoded(|encoded| memtable.covering(encoded, lookup.at)),
                 false => SequenceNumber::ZERO,
             };
             let (before, mut floor) = (operands.len(), covering());
@@ -247,9 +246,9 @@ impl ReadPath {
 
     /// Like `get_newest`, for a writer that puts the value in the place of a chain of operands. `None` if there is no chain
     /// any more, or one that stands over a value file, which is better not read and written again for a few operands.
-    pub(crate) fn get_chain(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<Option<NewestVersion>> {
+    pub(crate) fn get_chain(&self, key: UserKey<&[u8]>, out: &mut Vec<u8>) -> Result<Option<NewestVersion>> {
         out.clear();
-        let lookup = self.begin_lookup(user_key, SequenceNumber::MAX)?;
+        let lookup = self.begin_lookup(key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
         let tree_checked_through = view.incorporated_through();
@@ -259,7 +258,7 @@ impl ReadPath {
         if operands.len() < 2 || base == Kind::ValueReference {
             return Ok(None);
         }
-        let is_live = self.fold_onto(user_key, base, operands, out)?;
+        let is_live = self.fold_onto(key.bytes, base, operands, out)?;
         Ok(Some(NewestVersion { is_live, number, tree_checked_through }))
     }
 

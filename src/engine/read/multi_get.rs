@@ -4,18 +4,25 @@ use super::get::Lookup;
 use super::read_path::ReadPath;
 use crate::branch::{BatchedPages, Stopped};
 use crate::engine::state::view::View;
-use crate::util::{Result, SequenceNumber};
+use crate::engine::types::user_key::UserKey;
+use crate::util::{KeyspaceId, Result, SequenceNumber};
 
 /// Gets of one group. About this many reads in flight saturate a device; each get holds a few pages.
 const GROUP_KEYS: usize = 64;
 
 impl ReadPath {
-    /// The values of the keys at a snapshot, in the order of the keys.
-    pub(crate) fn multi_get_at<K: AsRef<[u8]>>(&self, keys: &[K], at: SequenceNumber) -> Result<Vec<Option<Vec<u8>>>> {
+    /// The values of keys of a keyspace at a snapshot, in the order of the keys.
+    pub(crate) fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keyspace: KeyspaceId,
+        keys: &[K],
+        at: SequenceNumber,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open()?;
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(GROUP_KEYS) {
-            let lookups: Vec<Lookup<'_>> = keys.iter().map(|key| Lookup::new(self, key.as_ref(), at)).collect();
+            let lookup = |key| Lookup::new(self, UserKey::new(keyspace, key), at);
+            let lookups: Vec<Lookup<'_>> = keys.iter().map(lookup).collect();
             // The snapshot retains the versions, so each group reads the newest view, and no view is held for long.
             self.get_group(&self.view.load_full(), &lookups, &mut values)?;
         }

@@ -2,12 +2,13 @@
 
 use super::read_path::ReadPath;
 use crate::branch::{CacheOnlyPages, Stopped};
+use crate::engine::types::user_key::UserKey;
 use crate::util::{Kind, Result, SequenceNumber};
 
 impl ReadPath {
     /// The result of a get if memory and cached pages suffice; otherwise `None`. Calls no merge operator.
-    pub(crate) fn get_nonblocking(&self, user_key: &[u8], at: SequenceNumber) -> Result<Option<Option<Vec<u8>>>> {
-        let lookup = self.begin_lookup(user_key, at)?;
+    pub(crate) fn get_nonblocking(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<Option<Option<Vec<u8>>>> {
+        let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         let mut out = Vec::new();
         match self.newest(&view, lookup, &mut CacheOnlyPages::new(), &mut out) {

@@ -2,6 +2,7 @@
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, PinnedPages};
+use crate::engine::types::user_key::UserKey;
 use crate::merge::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::ops::Deref;
@@ -94,8 +95,8 @@ impl std::fmt::Debug for Pinned {
 
 impl ReadPath {
     /// Like `get_at`, without a copy where possible.
-    pub(crate) fn get_pinned_at(&self, user_key: &[u8], at: SequenceNumber) -> Result<Option<Pinned>> {
-        let lookup = self.begin_lookup(user_key, at)?;
+    pub(crate) fn get_pinned_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<Option<Pinned>> {
+        let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         let (mut pages, mut out) = (PinnedPages::new(), Vec::new());
         Ok(match self.newest(&view, lookup, &mut pages, &mut out)? {

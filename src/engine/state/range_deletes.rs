@@ -14,8 +14,7 @@
 //!    ranges gone has a greater number than the range delete and finds its tombstones.
 
 use crate::engine::types::bounds::EncodedRange;
-use crate::util::KeyspaceId;
-use crate::util::key::with_encoded;
+use crate::engine::types::user_key::UserKey;
 use crate::util::sync::{Arc, AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use arc_swap::ArcSwapOption;
 
@@ -48,15 +47,15 @@ impl RangeDeletes {
     }
 
     /// Whether announced ranges cover a key.
-    pub(crate) fn cover(&self, keyspace: KeyspaceId, user_key: &[u8]) -> bool {
-        self.announced.load().as_ref().is_some_and(|ranges| covers(ranges, keyspace, user_key))
+    pub(crate) fn cover(&self, key: UserKey<&[u8]>) -> bool {
+        self.announced.load().as_ref().is_some_and(|ranges| covers(ranges, key))
     }
 
     /// If announced ranges cover the key, waits until they are withdrawn. The caller holds no latch and has not
     /// announced.
-    pub(crate) fn wait_for(&self, keyspace: KeyspaceId, user_key: &[u8]) {
+    pub(crate) fn wait_for(&self, key: UserKey<&[u8]>) {
         let first = self.announced.load_full();
-        if first.as_ref().is_none_or(|ranges| !covers(ranges, keyspace, user_key)) {
+        if first.as_ref().is_none_or(|ranges| !covers(ranges, key)) {
             return;
         }
         let mut backoff = Backoff::new();
@@ -84,8 +83,8 @@ impl Drop for AnnouncedRanges<'_> {
     }
 }
 
-fn covers(ranges: &Ranges, keyspace: KeyspaceId, user_key: &[u8]) -> bool {
-    with_encoded(keyspace, user_key, |key| {
+fn covers(ranges: &Ranges, key: UserKey<&[u8]>) -> bool {
+    key.with_encoded(|key| {
         let after = ranges.partition_point(|(start, _)| &start[..] <= key);
         after > 0 && ranges[after - 1].1.as_deref().is_none_or(|end| key < end)
     })
@@ -94,21 +93,27 @@ fn covers(ranges: &Ranges, keyspace: KeyspaceId, user_key: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::key;
+    use crate::util::KeyspaceId;
 
     #[test]
     fn announced_ranges_cover_their_keys_until_they_are_withdrawn() {
-        let (deletes, id) = (RangeDeletes::default(), KeyspaceId::DEFAULT);
-        let range = |start: &[u8], end: &[u8]| (key::encoded(id, start), Some(key::encoded(id, end)));
+        let deletes = RangeDeletes::default();
+        let (id, other) = (KeyspaceId(3), KeyspaceId(4));
+        let range = |start: &[u8], end: &[u8]| {
+            let [start, end] = [start, end].map(|key| UserKey::new(id, key).encoded());
+            (start, Some(end))
+        };
         let turn = deletes.take_turn();
         let announced = deletes.announce(vec![range(b"b", b"d"), range(b"f", b"g")]);
-        let covered = |key: &str| deletes.cover(id, key.as_bytes());
+        let covered = |key: &str| deletes.cover(UserKey::new(id, key));
         assert_eq!(["a", "b", "c", "d", "f", "g"].map(covered), [false, true, true, false, true, false]);
         // Not in the ranges.
-        deletes.wait_for(id, b"d");
+        deletes.wait_for(UserKey::new(id, "d"));
+        deletes.wait_for(UserKey::new(other, "b"));
+        assert!(!deletes.cover(UserKey::new(other, "b")));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                deletes.wait_for(id, b"b");
+                deletes.wait_for(UserKey::new(id, "b"));
                 deletes.placed()
             });
             std::thread::yield_now();
@@ -117,6 +122,6 @@ mod tests {
             drop(turn);
             assert_eq!(waiting.join().unwrap(), 1);
         });
-        assert!(!deletes.cover(id, b"b"));
+        assert!(!deletes.cover(UserKey::new(id, "b")));
     }
 }

@@ -6,9 +6,9 @@
 
 use super::generation::Generation;
 use crate::disk::Version;
-use crate::util::key::with_encoded;
+use crate::engine::types::user_key::UserKey;
+use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::util::{KeyspaceId, SequenceNumber};
 use arc_swap::{ArcSwap, Guard};
 
 /// See the module.
@@ -53,13 +53,13 @@ impl View {
 
     /// The number of the newest committed version of a key in memory, or of a newer range tombstone over it; `ZERO` if
     /// memory has neither.
-    pub(crate) fn newest_in_memory(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> SequenceNumber {
+    pub(crate) fn newest_in_memory(&self, key: UserKey<&[u8]>, hash: u64) -> SequenceNumber {
         let newest = |generation: &Arc<Generation>| {
             let memtable = &generation.memtable;
-            let version = memtable.newest_number(keyspace, user_key, hash);
+            let version = memtable.newest_number(key.keyspace, key.bytes, hash);
             let covering = memtable
                 .has_range_tombstones()
-                .then(|| with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, SequenceNumber::MAX)));
+                .then(|| key.with_encoded(|encoded| memtable.covering(encoded, SequenceNumber::MAX)));
             version.max(covering.filter(|number| *number > SequenceNumber::ZERO))
         };
         self.generations.iter().find_map(newest).unwrap_or(SequenceNumber::ZERO)

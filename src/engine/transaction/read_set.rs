@@ -2,13 +2,14 @@
 //! keys. One thread at a time.
 
 use crate::engine::types::bounds::EncodedRange;
-use crate::util::{KeyspaceId, key};
+use crate::engine::types::user_key::UserKey;
 use std::collections::HashSet;
 
 /// The keys and ranges that a transaction has read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
-    pub(crate) keys: HashSet<Vec<u8>>,
+    /// Encoded, so that keys of different keyspaces differ and a lookup allocates nothing.
+    keys: HashSet<Vec<u8>>,
     /// Scanned ranges of encoded keys, in the order in which the scans began.
     scans: Vec<EncodedRange>,
 }
@@ -22,10 +23,17 @@ impl ReadSet {
         self.keys.is_empty() && self.scans.is_empty()
     }
 
-    pub(crate) fn add_key(&mut self, user_key: &[u8]) {
-        if !self.keys.contains(user_key) {
-            self.keys.insert(user_key.to_vec());
-        }
+    pub(crate) fn add_key(&mut self, key: UserKey<&[u8]>) {
+        key.with_encoded(|encoded| {
+            if !self.keys.contains(encoded) {
+                self.keys.insert(encoded.to_vec());
+            }
+        });
+    }
+
+    /// The keys that were looked up.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = UserKey<&[u8]>> {
+        self.keys.iter().filter_map(|encoded| UserKey::of_encoded(encoded))
     }
 
     pub(crate) fn has_scans(&self) -> bool {
@@ -74,11 +82,10 @@ impl ReadSet {
 
     /// The scanned ranges and the keys, as sorted and disjoint ranges.
     pub(crate) fn all_ranges(&self) -> Vec<EncodedRange> {
-        let points = self.keys.iter().map(|user_key| {
-            let start = key::encoded(KeyspaceId::DEFAULT, user_key);
+        let points = self.keys.iter().map(|start| {
             let mut end = start.clone();
             end.push(0);
-            (start, Some(end))
+            (start.clone(), Some(end))
         });
         merged(self.scans.iter().cloned().chain(points).collect())
     }
@@ -141,7 +148,7 @@ mod tests {
         assert_eq!(reads.all_ranges(), [range("k", Some("q"))]);
         reads.extend_to(scan, None);
         assert_eq!(reads.all_ranges(), [range("k", None)]);
-        reads.add_key(b"\x01");
+        reads.add_key(UserKey::of_default("\x01"));
         assert_eq!(reads.all_ranges().first(), Some(&(b"\0\0\0\0\x01".to_vec(), Some(b"\0\0\0\0\x01\0".to_vec()))));
     }
 }

@@ -11,11 +11,12 @@ use crate::engine::state::view::View;
 use crate::engine::types::batch::Effects;
 use crate::engine::types::bounds::EncodedRange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use crate::engine::write::write_path::WritePath;
 use crate::merge::Cursor;
 use crate::util::planted::planted;
-use crate::util::{Error, Result, SequenceNumber, key};
+use crate::util::{Error, Result, SequenceNumber};
 
 /// A commit takes the latches of at most this many keys that were read. More keys are registered as ranges.
 const LATCHED_MAX: usize = 128;
@@ -38,7 +39,7 @@ impl WritePath {
         }
         let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
-        let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
+        let keys: Vec<ReadKey<'_>> = reads.keys().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_scans() || keys.len() > LATCHED_MAX {
             self.commit_with_registered_ranges(since, effects, &keys, reads, durability)
         } else {
@@ -66,7 +67,7 @@ impl WritePath {
             let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
             match self.write_all(effects, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(()),
-                WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
+                WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key().bytes)),
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
             }
         }
@@ -100,7 +101,7 @@ impl WritePath {
             scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
         }
         if let Some(newer) = keys.iter().find(|key| key.has_newer_in_memory(&view)) {
-            return Err(conflict(newer.key()));
+            return Err(conflict(newer.key().bytes));
         }
         scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, since, now.number(), range))?;
         drop(view);
@@ -121,7 +122,7 @@ fn check_keys_in_tree(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) 
         value.clear();
         let newest = key.newest_in_tree(view, &mut value)?;
         if newest > since {
-            return Err(conflict(key.key()));
+            return Err(conflict(key.key().bytes));
         }
     }
     Ok(())
@@ -159,7 +160,7 @@ fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber
 }
 
 fn conflict_at(encoded: &[u8]) -> Error {
-    conflict(key::split(encoded).map_or(encoded, |(_, user_key)| user_key))
+    conflict(UserKey::of_encoded(encoded).map_or(encoded, |key| key.bytes))
 }
 
 fn conflict(user_key: &[u8]) -> Error {

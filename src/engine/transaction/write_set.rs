@@ -10,8 +10,9 @@
 use crate::engine::types::batch::{Effects, KeyWrite};
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::user_key::UserKey;
 use crate::util::sync::{AtomicU64, Ordering};
-use crate::util::{Error, Result};
+use crate::util::{Error, KeyspaceId, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -36,30 +37,32 @@ struct Written {
 /// The writes of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
-    keys: BTreeMap<Vec<u8>, Vec<Written>>,
+    /// In the order (keyspace, key), as a commit needs them. A map of a keyspace may be empty.
+    keys: BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, Vec<Written>>>,
     /// Deleted ranges, in the order of their ticks. Each hides older writes, and what the snapshot has.
     deleted: Vec<(Tick, UserRange)>,
     now: Tick,
     /// Id and tick.
     savepoints: Vec<(u64, Tick)>,
     /// The writes since the first savepoint. With it, the cost of a rollback is proportional to the undone writes.
-    journal: Vec<(Tick, Vec<u8>)>,
+    journal: Vec<(Tick, UserKey<Vec<u8>>)>,
     iterators: usize,
     /// The tick of the newest iterator, while there are iterators.
     iterator_tick: Tick,
 }
 
 impl WriteSet {
-    pub(crate) fn write(&mut self, key: &[u8], change: KeyChange<Vec<u8>>) {
+    pub(crate) fn write(&mut self, key: UserKey<&[u8]>, change: KeyChange<Vec<u8>>) {
         let savepoint = self.savepoints.last().map(|(_, tick)| *tick);
         let iterator = (self.iterators > 0).then_some(self.iterator_tick);
         self.now += 1;
         if savepoint.is_some() {
-            self.journal.push((self.now, key.to_vec()));
+            self.journal.push((self.now, key.to_owned()));
         }
         let written = Written { tick: self.now, change };
-        let Some(writes) = self.keys.get_mut(key) else {
-            self.keys.insert(key.to_vec(), vec![written]);
+        let keys = self.keys.entry(key.keyspace).or_default();
+        let Some(writes) = keys.get_mut(key.bytes) else {
+            keys.insert(key.bytes.to_vec(), vec![written]);
             return;
         };
         match writes.last_mut() {
@@ -74,12 +77,12 @@ impl WriteSet {
     }
 
     /// The last write to a key, if any. A range delete counts as a delete.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<KeyChange<&[u8]>> {
+    pub(crate) fn get(&self, key: UserKey<&[u8]>) -> Option<KeyChange<&[u8]>> {
         self.get_at(key, self.now)
     }
 
     /// The newest range at a tick that covers a key.
-    pub(crate) fn deleted_at(&self, key: &[u8], tick: Tick) -> Option<&(Tick, UserRange)> {
+    pub(crate) fn deleted_at(&self, key: UserKey<&[u8]>, tick: Tick) -> Option<&(Tick, UserRange)> {
         self.deleted.iter().rev().find(|(deleted, range)| *deleted <= tick && range.contains(key))
     }
 
@@ -96,10 +99,11 @@ impl WriteSet {
         let (_, tick) = self.savepoints[at];
         self.deleted.retain(|(deleted, _)| *deleted <= tick);
         while let Some((_, key)) = self.journal.pop_if(|(written, _)| *written > tick) {
-            if let Some(writes) = self.keys.get_mut(&key) {
+            let Some(keys) = self.keys.get_mut(&key.keyspace) else { continue };
+            if let Some(writes) = keys.get_mut(&key.bytes) {
                 writes.retain(|written| written.tick <= tick);
                 if writes.is_empty() {
-                    self.keys.remove(&key);
+                    keys.remove(&key.bytes);
                 }
             }
         }
@@ -137,43 +141,48 @@ impl WriteSet {
     }
 
     /// The last write to a key at a tick, if any.
-    pub(crate) fn get_at(&self, key: &[u8], tick: Tick) -> Option<KeyChange<&[u8]>> {
-        let written = self.keys.get(key).and_then(|writes| at(writes, tick));
+    pub(crate) fn get_at(&self, key: UserKey<&[u8]>, tick: Tick) -> Option<KeyChange<&[u8]>> {
+        let written =
+            self.keys.get(&key.keyspace).and_then(|keys| keys.get(key.bytes)).and_then(|writes| at(writes, tick));
         match self.deleted_at(key, tick) {
             Some((deleted, _)) if written.is_none_or(|written| written.tick < *deleted) => Some(KeyChange::Delete),
             _ => written.map(|written| written.change.as_bytes()),
         }
     }
 
-    /// The first key in a range that was written at or before a tick. Skips keys that were only written later.
-    pub(crate) fn first(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
+    /// The first key in a range of a keyspace that was written at or before a tick. Skips keys that were only written
+    /// later.
+    pub(crate) fn first(&self, keyspace: KeyspaceId, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
         }
-        let mut keys = self.keys.range::<[u8], _>(range);
+        let mut keys = self.keys.get(&keyspace)?.range::<[u8], _>(range);
         keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
     /// Like `first`, for the last key.
-    pub(crate) fn last(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
+    pub(crate) fn last(&self, keyspace: KeyspaceId, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
         }
-        let mut keys = self.keys.range::<[u8], _>(range).rev();
+        let mut keys = self.keys.get(&keyspace)?.range::<[u8], _>(range).rev();
         keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
     /// The effects of the commit.
     pub(crate) fn into_effects(self) -> Effects {
         let Self { keys, deleted, .. } = self;
-        let is_hidden = |key: &[u8], written: &Written| {
+        let is_hidden = |key: UserKey<&[u8]>, written: &Written| {
             deleted.iter().any(|(tick, range)| written.tick < *tick && range.contains(key))
         };
-        let last = |(key, mut writes): (Vec<u8>, Vec<Written>)| {
-            let last = writes.pop().filter(|last| !is_hidden(&key, last))?;
-            Some(KeyWrite { key, change: last.change })
-        };
-        let writes = keys.into_iter().filter_map(last).collect();
+        let mut writes = Vec::new();
+        for (keyspace, keys) in keys {
+            writes.extend(keys.into_iter().filter_map(|(bytes, mut written)| {
+                let key = UserKey { keyspace, bytes };
+                let last = written.pop().filter(|last| !is_hidden(key.as_bytes(), last))?;
+                Some(KeyWrite { key, change: last.change })
+            }));
+        }
         Effects { writes, deleted: UserRange::merged(deleted.into_iter().map(|(_, range)| range).collect()) }
     }
 }
@@ -200,96 +209,112 @@ mod tests {
         KeyChange::Put(value.to_vec())
     }
 
+    const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+
+    fn key(key: &str) -> UserKey<&[u8]> {
+        UserKey::new(KEYSPACE, key)
+    }
+
     const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
     #[test]
     fn savepoints_nest_and_stale_ones_are_rejected() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", put(b"1"));
+        writes.write(key("a"), put(b"1"));
         let outer = writes.savepoint();
-        writes.write(b"a", put(b"2"));
-        writes.write(b"b", KeyChange::Delete);
+        writes.write(key("a"), put(b"2"));
+        writes.write(key("b"), KeyChange::Delete);
         let inner = writes.savepoint();
-        writes.write(b"a", put(b"3"));
-        writes.write(b"c", put(b"3"));
+        writes.write(key("a"), put(b"3"));
+        writes.write(key("c"), put(b"3"));
         writes.rollback_to(&inner).unwrap();
         assert_eq!(
-            (writes.get(b"a"), writes.get(b"b"), writes.get(b"c")),
+            (writes.get(key("a")), writes.get(key("b")), writes.get(key("c"))),
             (Some(KeyChange::Put(&b"2"[..])), Some(KeyChange::Delete), None)
         );
         writes.rollback_to(&outer).unwrap();
-        assert_eq!((writes.get(b"a"), writes.get(b"b")), (Some(KeyChange::Put(&b"1"[..])), None));
+        assert_eq!((writes.get(key("a")), writes.get(key("b"))), (Some(KeyChange::Put(&b"1"[..])), None));
         assert!(writes.rollback_to(&inner).is_err());
-        writes.write(b"a", KeyChange::Delete);
+        writes.write(key("a"), KeyChange::Delete);
         writes.rollback_to(&outer).unwrap();
         let again = writes.savepoint();
         writes.release(&outer).unwrap();
         assert!(writes.release(&again).is_err() && writes.rollback_to(&outer).is_err());
         // Without savepoints, only the last write is kept.
-        writes.write(b"a", put(b"4"));
-        writes.write(b"a", put(b"1"));
-        assert!(writes.journal.is_empty() && writes.keys[&b"a"[..]].len() == 1);
+        writes.write(key("a"), put(b"4"));
+        writes.write(key("a"), put(b"1"));
+        assert!(writes.journal.is_empty() && writes.keys[&KEYSPACE][&b"a"[..]].len() == 1);
         let effects = writes.into_effects();
-        assert_eq!(effects.writes, [KeyWrite { key: b"a".to_vec(), change: put(b"1") }]);
+        assert_eq!(effects.writes, [KeyWrite { key: key("a").to_owned(), change: put(b"1") }]);
         assert!(effects.deleted.is_empty());
     }
 
     #[test]
     fn iterators_see_the_writes_at_their_creation() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", put(b"1"));
+        writes.write(key("a"), put(b"1"));
         let tick = writes.iterator_begins();
-        writes.write(b"a", put(b"2"));
-        writes.write(b"a", put(b"3"));
-        writes.write(b"b", put(b"3"));
-        assert_eq!((writes.first(ALL, tick), writes.last(ALL, tick)), (Some(&b"a"[..]), Some(&b"a"[..])));
-        assert_eq!((writes.get_at(b"a", tick), writes.get_at(b"b", tick)), (Some(KeyChange::Put(&b"1"[..])), None));
-        assert_eq!(writes.last(ALL, writes.now), Some(&b"b"[..]));
+        writes.write(key("a"), put(b"2"));
+        writes.write(key("a"), put(b"3"));
+        writes.write(key("b"), put(b"3"));
+        assert_eq!(
+            (writes.first(KEYSPACE, ALL, tick), writes.last(KEYSPACE, ALL, tick)),
+            (Some(&b"a"[..]), Some(&b"a"[..]))
+        );
+        assert_eq!(
+            (writes.get_at(key("a"), tick), writes.get_at(key("b"), tick)),
+            (Some(KeyChange::Put(&b"1"[..])), None)
+        );
+        assert_eq!(writes.last(KEYSPACE, ALL, writes.now), Some(&b"b"[..]));
         // Only the writes that the iterator may need are kept.
-        assert_eq!(writes.keys[&b"a"[..]].len(), 2);
+        assert_eq!(writes.keys[&KEYSPACE][&b"a"[..]].len(), 2);
         writes.iterator_ends();
-        writes.write(b"b", KeyChange::Delete);
-        assert_eq!(writes.keys[&b"b"[..]].len(), 1);
+        writes.write(key("b"), KeyChange::Delete);
+        assert_eq!(writes.keys[&KEYSPACE][&b"b"[..]].len(), 1);
     }
 
     #[test]
     fn deleted_ranges_hide_older_writes() {
-        let range = |start: &[u8], end: &[u8]| UserRange { start: start.to_vec(), end: Some(end.to_vec()) };
+        let range =
+            |start: &[u8], end: &[u8]| UserRange { keyspace: KEYSPACE, start: start.to_vec(), end: Some(end.to_vec()) };
         let mut writes = WriteSet::default();
-        writes.write(b"a", put(b"1"));
-        writes.write(b"b", put(b"1"));
+        writes.write(key("a"), put(b"1"));
+        writes.write(key("b"), put(b"1"));
         let before = writes.iterator_begins();
         writes.delete_range(range(b"a", b"d"));
-        writes.write(b"b", put(b"2"));
+        writes.write(key("b"), put(b"2"));
         let savepoint = writes.savepoint();
         writes.delete_range(range(b"b", b"f"));
-        let get = |writes: &WriteSet, key: &str| writes.get(key.as_bytes()).map(KeyChange::to_owned);
+        let get = |writes: &WriteSet, key: &str| writes.get(UserKey::of_default(key)).map(KeyChange::to_owned);
         let value = |value: &str| Some(put(value.as_bytes()));
         let deleted = || Some(KeyChange::Delete);
         assert_eq!(
             ["a", "b", "c", "e", "f"].map(|key| get(&writes, key)),
             [deleted(), deleted(), deleted(), deleted(), None]
         );
-        assert_eq!((writes.get_at(b"b", before), writes.get_at(b"c", before)), (Some(KeyChange::Put(&b"1"[..])), None));
-        assert!(writes.deleted_at(b"a", before).is_none() && writes.deleted_at(b"e", writes.now).is_some());
+        assert_eq!(
+            (writes.get_at(key("b"), before), writes.get_at(key("c"), before)),
+            (Some(KeyChange::Put(&b"1"[..])), None)
+        );
+        assert!(writes.deleted_at(key("a"), before).is_none() && writes.deleted_at(key("e"), writes.now).is_some());
         writes.rollback_to(&savepoint).unwrap();
         assert_eq!(["a", "b", "c", "e"].map(|key| get(&writes, key)), [deleted(), value("2"), deleted(), None]);
         writes.delete_range(range(b"d", b"e"));
         let effects = writes.into_effects();
-        assert_eq!(effects.writes, [KeyWrite { key: b"b".to_vec(), change: put(b"2") }]);
+        assert_eq!(effects.writes, [KeyWrite { key: key("b").to_owned(), change: put(b"2") }]);
         assert_eq!(effects.deleted, [range(b"a", b"e")]);
     }
 
     #[test]
     fn inverted_ranges_are_empty() {
         let mut writes = WriteSet::default();
-        writes.write(b"a", put(b"1"));
+        writes.write(key("a"), put(b"1"));
         for range in [
             (Bound::Included(&b"b"[..]), Bound::Excluded(&b"a"[..])),
             (Bound::Excluded(&b"a"[..]), Bound::Excluded(&b"a"[..])),
             (Bound::Excluded(&b"a"[..]), Bound::Included(&b"a"[..])),
         ] {
-            assert_eq!((writes.first(range, 9), writes.last(range, 9)), (None, None));
+            assert_eq!((writes.first(KEYSPACE, range, 9), writes.last(KEYSPACE, range, 9)), (None, None));
         }
     }
 }

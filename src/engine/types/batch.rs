@@ -3,21 +3,22 @@
 use super::bounds::UserRange;
 use super::key_change::{KeyChange, OPERAND_BYTES_END, refused};
 use super::key_range::KeyRange;
+use super::user_key::UserKey;
 use crate::merge::MergeOperator;
 use crate::merge::operator::join_operands;
-use crate::util::Result;
+use crate::util::{KeyspaceId, Result};
 
 /// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyWrite {
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: UserKey<Vec<u8>>,
     pub(crate) change: KeyChange<Vec<u8>>,
 }
 
 /// What a write does, after its operations were resolved against each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
-    /// Each key once, in key order.
+    /// Each key once, in the order (keyspace, key).
     pub(crate) writes: Vec<KeyWrite>,
     /// Ascending and disjoint. They hide what the store has, but not `writes`.
     pub(crate) deleted: Vec<UserRange>,
@@ -26,7 +27,7 @@ pub(crate) struct Effects {
 /// A key with operands, oldest first, that could not be joined, so that its value must be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnjoinedOperands {
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: UserKey<Vec<u8>>,
     pub(crate) operands: Vec<Vec<u8>>,
 }
 
@@ -78,18 +79,18 @@ enum Step {
 impl Step {
     fn operation(&self) -> Operation<'_> {
         match self {
-            Self::Write(KeyWrite { key, change }) => match change.as_bytes() {
+            Self::Write(KeyWrite { key: UserKey { bytes: key, .. }, change }) => match change.as_bytes() {
                 KeyChange::Put(value) => Operation::Put { key, value },
                 KeyChange::Delete => Operation::Delete { key },
                 KeyChange::Merge(operand) => Operation::Merge { key, operand },
             },
-            Self::DeleteRange(UserRange { start, end }) => Operation::DeleteRange { start, end: end.as_deref() },
+            Self::DeleteRange(UserRange { start, end, .. }) => Operation::DeleteRange { start, end: end.as_deref() },
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Write(write) => write.key.len() + write.change.bytes(),
+            Self::Write(write) => write.key.bytes.len() + write.change.bytes(),
             Self::DeleteRange(range) => range.bytes(),
         }
     }
@@ -119,12 +120,12 @@ impl WriteBatch {
 
     /// Sets a key.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        self.write(key.as_ref(), KeyChange::Put(value.as_ref()))
+        self.change(UserKey::of_default(&key), KeyChange::Put(value.as_ref()))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
-        self.write(key.as_ref(), KeyChange::Delete)
+        self.change(UserKey::of_default(&key), KeyChange::Delete)
     }
 
     /// Merges an operand into the value of a key, as `Db::merge` does. Several operations on a key take effect one after
@@ -143,11 +144,18 @@ impl WriteBatch {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
-        self.write(key.as_ref(), KeyChange::Merge(operand.as_ref()))
+        self.change(UserKey::of_default(&key), KeyChange::Merge(operand.as_ref()))
     }
 
-    fn write(&mut self, key: &[u8], change: KeyChange<&[u8]>) -> &mut Self {
-        self.steps.push(Step::Write(KeyWrite { key: key.to_vec(), change: change.to_owned() }));
+    /// Changes a key of any keyspace.
+    pub(crate) fn change(&mut self, key: UserKey<&[u8]>, change: KeyChange<&[u8]>) -> &mut Self {
+        self.steps.push(Step::Write(KeyWrite { key: key.to_owned(), change: change.to_owned() }));
+        self
+    }
+
+    /// Deletes a range of any keyspace.
+    pub(crate) fn delete_keys(&mut self, range: UserRange) -> &mut Self {
+        self.steps.push(Step::DeleteRange(range));
         self
     }
 
@@ -164,14 +172,12 @@ impl WriteBatch {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
-        self.steps.push(Step::DeleteRange(UserRange::of_range(range)));
-        self
+        self.delete_keys(UserRange::of_range(KeyspaceId::DEFAULT, range))
     }
 
     /// Deletes all keys that start with a prefix, as `Db::delete_prefix` does.
     pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> &mut Self {
-        self.steps.push(Step::DeleteRange(UserRange::of_prefix(prefix.as_ref())));
-        self
+        self.delete_keys(UserRange::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()))
     }
 
     /// Appends all operations of another batch.
@@ -256,8 +262,8 @@ impl WriteBatch {
         });
         let mut hidden = vec![false; if deleted.is_empty() { 0 } else { writes.len() }];
         for (deleted_at, range) in &deleted {
-            let from = writes.partition_point(|(_, write)| write.key < range.start);
-            let inside = writes[from..].iter().take_while(|(_, write)| range.contains(&write.key));
+            let from = writes.partition_point(|(_, write)| write.key.as_bytes() < range.first_key());
+            let inside = writes[from..].iter().take_while(|(_, write)| range.contains(write.key.as_bytes()));
             inside.zip(&mut hidden[from..]).for_each(|((at, _), hidden)| *hidden |= at < deleted_at);
         }
         let mut hidden = hidden.into_iter();
@@ -360,7 +366,7 @@ fn fold_operands(
     let mut writes = writes.into_iter().peekable();
     while let Some((first, KeyWrite { key, change })) = writes.next() {
         let deletions: Vec<usize> =
-            deleted.iter().filter(|(_, range)| range.contains(&key)).map(|(at, _)| *at).collect();
+            deleted.iter().filter(|(_, range)| range.contains(key.as_bytes())).map(|(at, _)| *at).collect();
         // What the operands stand on, if the batch says that, and the operands.
         let (mut base, mut operands, mut last) = (None, Vec::new(), None);
         let mut next = Some((first, change));
@@ -382,7 +388,7 @@ fn fold_operands(
         }
         let Some(base) = base else {
             let tagged = operands.into_iter().map(|operand| ((), operand)).collect();
-            let mut joined = join_operands(operator, &key, tagged, OPERAND_BYTES_END - 1);
+            let mut joined = join_operands(operator, &key.bytes, tagged, OPERAND_BYTES_END - 1);
             match joined.pop() {
                 Some(((), operand)) if joined.is_empty() => {
                     folded.push((last, KeyWrite { key, change: KeyChange::Merge(operand) }));
@@ -399,7 +405,9 @@ fn fold_operands(
         let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
         let base = if let KeyChange::Put(value) = &base { Some(&value[..]) } else { None };
         let mut value = Vec::new();
-        operator.full_merge(&key, base, &operands, &mut value).map_err(|said| refused(&key, operator, &said))?;
+        operator
+            .full_merge(&key.bytes, base, &operands, &mut value)
+            .map_err(|said| refused(&key.bytes, operator, &said))?;
         folded.push((last, KeyWrite { key, change: KeyChange::Put(value) }));
     }
     Ok((folded, unjoined))
@@ -445,7 +453,7 @@ mod tests {
         batch.merge("a", "1").merge("a", "2").put("b", "1").merge("b", "2").delete("c").merge("c", "3");
         batch.merge("d", "1").put("d", "2").merge("e", "1").delete_range("e".."f").merge("e", "2").merge("e", "3");
         batch.put("f", "1").delete_range("f"..).merge("g", "1").merge("h", "1").delete_range("h"..);
-        let joined = |key: &str, change| KeyWrite { key: key.into(), change };
+        let joined = |key: &str, change| KeyWrite { key: UserKey::of_default(key).to_owned(), change };
         let put = |key, value: &str| joined(key, KeyChange::Put(value.into()));
         let all = [put("b", "12"), put("c", "3"), put("d", "2"), put("e", "23"), put("g", "1")];
         let (effects, unjoined) = batch.clone().resolve(Some(&Append)).unwrap();
@@ -454,7 +462,10 @@ mod tests {
         // Without a way to join operands, a key with several of them is left to be read.
         let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
         assert_eq!(effects.writes, all);
-        assert_eq!(unjoined, [UnjoinedOperands { key: "a".into(), operands: vec!["1".into(), "2".into()] }]);
+        assert_eq!(
+            unjoined,
+            [UnjoinedOperands { key: UserKey::of_default("a").to_owned(), operands: vec!["1".into(), "2".into()] }]
+        );
     }
 
     #[test]
@@ -465,7 +476,7 @@ mod tests {
         batch.merge("c", "1").merge("c", "2").delete_range("c".."d").merge("c", "3");
         batch.merge("d", "1").merge("d", "2").delete_range("d"..);
         let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
-        let view: Vec<_> = effects.writes.iter().map(|write| (&write.key[..], value(write))).collect();
+        let view: Vec<_> = effects.writes.iter().map(|write| (&write.key.bytes[..], value(write))).collect();
         assert_eq!(view, [(&b"a"[..], Some(&b"45"[..])), (b"b", None), (b"c", Some(b"3"))]);
         assert!(unjoined.is_empty());
     }
@@ -508,7 +519,7 @@ mod tests {
         batch.put("b", "1").put("a", "1").delete("b").put("a", "2").put("c", "").delete("d").put("d", "4");
         let resolved = batch.resolve(None).unwrap().0;
         assert!(resolved.deleted.is_empty());
-        let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key[..], value(op))).collect();
+        let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key.bytes[..], value(op))).collect();
         assert_eq!(
             view,
             vec![
@@ -526,10 +537,14 @@ mod tests {
         batch.put("a", "1").put("b", "1").delete("c").put("d", "1");
         batch.delete_range("b".."d").put("c", "2").delete_range("e"..).delete_range("c\0"..="c1").put("f", "2");
         let resolved = batch.resolve(None).unwrap().0;
-        let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key[..], value(write))).collect();
+        let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key.bytes[..], value(write))).collect();
         let put = |key: &'static str, value: &'static str| (key.as_bytes(), Some(value.as_bytes()));
         assert_eq!(view, [put("a", "1"), put("c", "2"), put("d", "1"), put("f", "2")]);
-        let range = |start: &str, end: Option<&str>| UserRange { start: start.into(), end: end.map(Into::into) };
+        let range = |start: &str, end: Option<&str>| UserRange {
+            keyspace: KeyspaceId::DEFAULT,
+            start: start.into(),
+            end: end.map(Into::into),
+        };
         assert_eq!(resolved.deleted, [range("b", Some("d")), range("e", None)]);
     }
 

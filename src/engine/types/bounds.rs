@@ -1,6 +1,7 @@
 //! Key ranges: of an iterator or a compaction, encoded; of a range delete, in the user's keys.
 
 use super::key_range::KeyRange;
+use super::user_key::UserKey;
 use crate::util::{KeyspaceId, key, limits};
 use std::ops::Bound;
 
@@ -10,13 +11,14 @@ pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 /// A range of the keys of one keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserRange {
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) start: Vec<u8>,
     /// Exclusive; `None` for the end of the keyspace.
     pub(crate) end: Option<Vec<u8>>,
 }
 
 impl UserRange {
-    pub(crate) fn of_range(range: impl KeyRange) -> Self {
+    pub(crate) fn of_range(keyspace: KeyspaceId, range: impl KeyRange) -> Self {
         let start = match range.lower() {
             Bound::Included(start) => Some(start.to_vec()),
             Bound::Excluded(start) => next_key(start),
@@ -28,21 +30,36 @@ impl UserRange {
             Bound::Unbounded => None,
         };
         // No key follows the start.
-        let Some(start) = start else { return Self { start: Vec::new(), end: Some(Vec::new()) } };
-        Self { start, end }
+        let Some(start) = start else {
+            return Self { keyspace, start: Vec::new(), end: Some(Vec::new()) };
+        };
+        Self { keyspace, start, end }
     }
 
     /// All keys with a prefix.
-    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
-        Self { start: prefix.to_vec(), end: after_prefix(prefix.to_vec()) }
+    pub(crate) fn of_prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
+        Self { keyspace, start: prefix.to_vec(), end: after_prefix(prefix.to_vec()) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 
-    pub(crate) fn contains(&self, user_key: &[u8]) -> bool {
-        *user_key >= *self.start && self.end.as_deref().is_none_or(|end| user_key < end)
+    pub(crate) fn contains(&self, key: UserKey<&[u8]>) -> bool {
+        key.keyspace == self.keyspace
+            && *key.bytes >= *self.start
+            && self.end.as_deref().is_none_or(|end| key.bytes < end)
+    }
+
+    /// Its first key.
+    pub(crate) fn first_key(&self) -> UserKey<&[u8]> {
+        UserKey::new(self.keyspace, &self.start)
+    }
+
+    /// Its encoded keys.
+    pub(crate) fn encoded(&self) -> EncodedRange {
+        let (start, end) = key::encoded_range(self.keyspace, &self.start, self.end.as_deref());
+        (start, Some(end))
     }
 
     /// Bytes of its bounds.
@@ -53,10 +70,12 @@ impl UserRange {
     /// Sorts ranges, and joins those that overlap or touch. Drops empty ones.
     pub(crate) fn merged(mut ranges: Vec<Self>) -> Vec<Self> {
         ranges.retain(|range| !range.is_empty());
-        ranges.sort_unstable_by(|one, other| one.start.cmp(&other.start));
+        ranges.sort_unstable_by(|one, other| one.first_key().cmp(&other.first_key()));
         ranges.dedup_by(|next, last| {
-            let meets = last.end.as_ref().is_none_or(|end| next.start <= *end);
-            if meets && last.end.as_ref().is_some_and(|last| next.end.as_ref().is_none_or(|next| last < next)) {
+            let meets = next.keyspace == last.keyspace && last.end.as_ref().is_none_or(|end| next.start <= *end);
+            let reaches_further =
+                || last.end.as_ref().is_some_and(|last| next.end.as_ref().is_none_or(|next| last < next));
+            if meets && reaches_further() {
                 last.end = next.end.take();
             }
             meets
@@ -84,23 +103,26 @@ fn after_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     Some(prefix)
 }
 
-/// A range of encoded keys.
+/// A range of the keys of one keyspace, encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) lower: Vec<u8>,
     /// Exclusive; `None` for the end of the last keyspace.
     pub(crate) upper: Option<Vec<u8>>,
 }
 
 impl Bounds {
-    pub(crate) fn all() -> Self {
-        Self::of_prefix(&[])
+    /// All keys of a keyspace.
+    pub(crate) fn all(keyspace: KeyspaceId) -> Self {
+        Self::of_prefix(keyspace, &[])
     }
 
-    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
-        let lower = key::encoded(KeyspaceId::DEFAULT, prefix);
+    pub(crate) fn of_prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
+        let lower = key::encoded(keyspace, prefix);
+        // After a prefix of nothing but 0xff follows the next keyspace.
         let upper = after_prefix(lower.clone());
-        Self { lower, upper }
+        Self { keyspace, lower, upper }
     }
 
     /// The lower bound (included) and the upper bound (excluded; `None` for the end of the last keyspace).
@@ -108,10 +130,10 @@ impl Bounds {
         (self.lower, self.upper)
     }
 
-    pub(crate) fn of_range(range: impl KeyRange) -> Self {
-        let encoded = |user_key: &[u8]| key::encoded(KeyspaceId::DEFAULT, user_key);
+    pub(crate) fn of_range(keyspace: KeyspaceId, range: impl KeyRange) -> Self {
+        let encoded = |user_key: &[u8]| key::encoded(keyspace, user_key);
         let after = |user_key: &[u8]| after(&encoded(user_key));
-        let all = Self::all();
+        let all = Self::all(keyspace);
         let lower = match range.lower() {
             Bound::Included(start) => encoded(start),
             Bound::Excluded(start) => after(start),
@@ -122,7 +144,7 @@ impl Bounds {
             Bound::Excluded(end) => Some(encoded(end)),
             Bound::Unbounded => all.upper,
         };
-        Self { lower, upper }
+        Self { keyspace, lower, upper }
     }
 }
 
@@ -132,34 +154,43 @@ mod tests {
 
     #[test]
     fn bounds_of_prefixes_and_ranges() {
-        let prefix = Bounds::of_prefix(b"a\xff");
+        let prefix = Bounds::of_prefix(KeyspaceId::DEFAULT, b"a\xff");
         assert_eq!((&prefix.lower[..], prefix.upper.as_deref()), (&b"\0\0\0\0a\xff"[..], Some(&b"\0\0\0\0b"[..])));
         // A prefix of only 0xff bytes ends with its keyspace.
-        assert_eq!(Bounds::of_prefix(b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        let range = Bounds::of_range((Bound::Excluded("a"), Bound::Included("b")));
+        assert_eq!(Bounds::of_prefix(KeyspaceId::DEFAULT, b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
+        assert_eq!(Bounds::all(KeyspaceId::DEFAULT).upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
+        let range = Bounds::of_range(KeyspaceId::DEFAULT, (Bound::Excluded("a"), Bound::Included("b")));
         assert_eq!((&range.lower[..], range.upper.as_deref()), (&b"\0\0\0\0a\0"[..], Some(&b"\0\0\0\0b\0"[..])));
     }
 
     fn user(start: &str, end: Option<&str>) -> UserRange {
-        UserRange { start: start.into(), end: end.map(Into::into) }
+        UserRange { keyspace: KeyspaceId::DEFAULT, start: start.into(), end: end.map(Into::into) }
     }
 
     #[test]
     fn user_ranges_of_prefixes_and_ranges() {
-        assert_eq!(UserRange::of_prefix(b"a"), user("a", Some("b")));
-        assert_eq!(UserRange::of_prefix(b"\xff\xff"), UserRange { start: vec![0xff, 0xff], end: None });
-        assert_eq!(UserRange::of_range(..), user("", None));
-        assert_eq!(UserRange::of_range((Bound::Excluded("a"), Bound::Included("b"))), user("a\0", Some("b\0")));
+        assert_eq!(UserRange::of_prefix(KeyspaceId::DEFAULT, b"a"), user("a", Some("b")));
+        assert_eq!(
+            UserRange::of_prefix(KeyspaceId::DEFAULT, b"\xff\xff"),
+            UserRange { keyspace: KeyspaceId::DEFAULT, start: vec![0xff, 0xff], end: None }
+        );
+        assert_eq!(UserRange::of_range(KeyspaceId::DEFAULT, ..), user("", None));
+        assert_eq!(
+            UserRange::of_range(KeyspaceId::DEFAULT, (Bound::Excluded("a"), Bound::Included("b"))),
+            user("a\0", Some("b\0"))
+        );
         // Nothing follows the longest keys but the next key of that length.
         let longest = vec![b'k'; limits::KEY_BYTES_MAX];
-        let through = UserRange::of_range((Bound::Unbounded, Bound::Included(longest.clone())));
+        let through = UserRange::of_range(KeyspaceId::DEFAULT, (Bound::Unbounded, Bound::Included(longest.clone())));
         assert_eq!(through.end.as_ref().map(Vec::len), Some(limits::KEY_BYTES_MAX));
-        assert!(through.contains(&longest) && !through.contains(b"l"));
+        assert!(through.contains(UserKey::of_default(&longest)) && !through.contains(UserKey::of_default("l")));
         let last = vec![0xff; limits::KEY_BYTES_MAX];
-        assert!(UserRange::of_range((Bound::Excluded(last), Bound::Unbounded)).is_empty());
+        assert!(UserRange::of_range(KeyspaceId::DEFAULT, (Bound::Excluded(last), Bound::Unbounded)).is_empty());
         let range = user("b", Some("d"));
-        assert_eq!(["a", "b", "c", "d"].map(|key| range.contains(key.as_bytes())), [false, true, true, false]);
+        assert_eq!(
+            ["a", "b", "c", "d"].map(|key| range.contains(UserKey::of_default(key))),
+            [false, true, true, false]
+        );
         assert!(user("b", Some("b")).is_empty() && user("c", Some("b")).is_empty() && !user("b", None).is_empty());
     }
 

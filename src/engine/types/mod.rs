@@ -10,4 +10,5 @@ pub(crate) mod key_range;
 pub(crate) mod options;
 pub(crate) mod repair_report;
 pub(crate) mod stats;
+pub(crate) mod user_key;
 pub(crate) mod verification;

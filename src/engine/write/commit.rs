@@ -1,6 +1,6 @@
 //! The commit of a write: the six steps of `docs/concurrency.md`, W, without the sync that may follow. Any thread.
 
-use super::entry::{Entry, RangeDelete, tombstones};
+use super::entry::{Entry, range_delete, tombstones};
 use super::precondition::{Conflict, Precondition, WriteOutcome};
 use super::range_conflicts::{Passage, RangeConflicts, Touched};
 use super::writer_threads::{ThreadState, WriteCounters};
@@ -15,6 +15,7 @@ use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchGuard, LatchIndex, Latches};
+use crate::engine::types::bounds::UserRange;
 use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
 use crate::log::Log;
@@ -29,8 +30,8 @@ use crossbeam_utils::CachePadded;
 /// A write that is ready to be committed.
 pub(super) struct Write<'a> {
     pub(super) entries: &'a [Entry<'a>],
-    /// Ascending and disjoint. Their tombstones hide older entries, not those of this write.
-    pub(super) deleted: &'a [RangeDelete<'a>],
+    /// Not empty, ascending and disjoint. Their tombstones hide older entries, not those of this write.
+    pub(super) deleted: &'a [UserRange],
     /// The latches of the keys that it writes and of those that its precondition reads, in table order, each once.
     pub(super) latches: &'a [LatchIndex],
     pub(super) precondition: Option<&'a Precondition<'a>>,
@@ -105,7 +106,7 @@ impl Committer {
         let read = &*self.read;
         let mut waits_since = None;
         let folds = FoldBudget::of(entries);
-        let of_entries = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.len(), entry.value.len()));
+        let of_entries = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.bytes.len(), entry.value.len()));
         let bytes = of_entries.sum::<usize>() + folds.memory_bytes();
         // Until the entries are placed.
         let large = self.generations.enter(bytes);
@@ -148,7 +149,7 @@ impl Committer {
             let mut tombstones = tombstones(deleted);
             // Rules D1 and D2.
             let turn = (!deleted.is_empty()).then(|| read.range_deletes.take_turn());
-            let ranges = || deleted.iter().map(RangeDelete::encoded).collect();
+            let ranges = || deleted.iter().map(UserRange::encoded).collect();
             let announced = turn.as_ref().map(|_| self.range_conflicts.announce_delete(ranges(), &read.sequencer));
             // Steps 2 and 3.
             let guard = planted!(
@@ -202,7 +203,7 @@ impl Committer {
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, (number, tombstones), newest_snapshot);
             } else {
-                let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
+                let entries = entries.iter().map(|e| (e.hashed_key(), e.kind, &*e.value));
                 owner.memtable.place_without_writer(entries, tombstones, number);
                 prepared.withdraw(generation, &mut thread.memory);
             }
@@ -247,9 +248,9 @@ impl Committer {
             return Err(Retreat::SegmentRetired);
         }
         let touched = || Touched {
-            keys: entries.iter().map(|entry| (entry.keyspace, entry.key)),
+            keys: entries.iter().map(|entry| entry.key),
             reads: precondition.into_iter().flat_map(Precondition::keys),
-            deleted: deleted.iter().map(RangeDelete::encoded).collect(),
+            deleted: deleted.iter().map(UserRange::encoded).collect(),
         };
         // Rule P2: marks the registered ranges of others before it closes its own.
         match self.range_conflicts.pass(touched, precondition.and_then(|precondition| precondition.registered)) {
@@ -270,9 +271,9 @@ impl Committer {
     /// Waits until no range delete covers a key of the write.
     #[cold]
     fn wait_for_range_delete(&self, write: &Write<'_>) {
-        let keys = write.entries.iter().map(|entry| (entry.keyspace, entry.key));
+        let keys = write.entries.iter().map(|entry| entry.key);
         let reads = write.precondition.into_iter().flat_map(Precondition::keys);
-        keys.chain(reads).for_each(|(keyspace, key)| self.read.range_deletes.wait_for(keyspace, key));
+        keys.chain(reads).for_each(|key| self.read.range_deletes.wait_for(key));
     }
 
     /// Folds the operands of a write with what the generation has of their keys, as far as the budget goes. Calls the merge
@@ -281,7 +282,7 @@ impl Committer {
         let Some(operator) = self.read.merge_operator.as_deref().filter(|_| budget.is_any()) else { return Vec::new() };
         let operands = entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::Merge);
         let fold = |(at, entry): (usize, &Entry<'_>)| {
-            let fold = generation.memtable.fold((entry.keyspace, entry.key, entry.hash), &entry.value, operator)?;
+            let fold = generation.memtable.fold(entry.hashed_key(), &entry.value, operator)?;
             budget.take(fold.bytes()).then_some((at, fold))
         };
         operands.filter_map(fold).collect()
@@ -295,11 +296,11 @@ impl Committer {
                 self.log.seal(&mut thread.writer, number);
             }
         });
-        let operations = || entries.iter().map(Entry::operation).chain(deleted.iter().map(RangeDelete::operation));
+        let operations = || entries.iter().map(Entry::operation).chain(deleted.iter().map(range_delete));
         let (kind, bytes) = match (entries, deleted) {
             _ if durability == Durability::Unlogged => (Kind::Void, 0),
             ([entry], []) => (entry.kind, entry.operation().encoded_length()),
-            ([], [deleted]) => (Kind::RangeDelete, deleted.operation().encoded_length()),
+            ([], [deleted]) => (Kind::RangeDelete, range_delete(deleted).encoded_length()),
             _ => (Kind::Batch, log_record::batch_length(operations())),
         };
         self.log.prepare(&mut thread.writer, kind, bytes, |body| match kind {
@@ -376,7 +377,7 @@ impl PreparedEntries {
     fn new(generation: &Generation, writer: &mut MemtableWriter, write: &Write<'_>) -> Self {
         let Write { entries, deleted, .. } = *write;
         let memtable = &generation.memtable;
-        let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, (e.keyspace, e.key, e.hash), e.kind, &e.value);
+        let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, e.hashed_key(), e.kind, &e.value);
         match entries {
             [] => Self::None,
             [entry] if deleted.is_empty() => Self::One(prepare(entry)),

@@ -1,16 +1,16 @@
 //! One operation of a write, in the form that log and memory take.
 
-use crate::engine::types::bounds::{EncodedRange, UserRange};
+use crate::engine::types::bounds::UserRange;
+use crate::engine::types::user_key::UserKey;
 use crate::format::log_record::Operation;
 use crate::format::value_file::ValueReference;
 use crate::merge::{RangeTombstone, RangeTombstones};
-use crate::util::{KeyspaceId, Kind, SequenceNumber, key};
+use crate::util::{KeyspaceId, Kind, SequenceNumber};
 use std::borrow::Cow;
 
 /// A put, a delete or a reference to a value file.
 pub(crate) struct Entry<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'a [u8],
+    pub(crate) key: UserKey<&'a [u8]>,
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
     pub(crate) value: Cow<'a, [u8]>,
@@ -20,40 +20,28 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The key and its hash, as a Memtable takes them.
+    pub(crate) fn hashed_key(&self) -> (KeyspaceId, &[u8], u64) {
+        (self.key.keyspace, self.key.bytes, self.hash)
+    }
+
     /// The part of the entry that the log stores.
     pub(crate) fn operation(&self) -> Operation<'_> {
-        Operation { kind: self.kind, keyspace: self.keyspace, key: self.key, value: &self.value }
+        let UserKey { keyspace, bytes: key } = self.key;
+        Operation { kind: self.kind, keyspace, key, value: &self.value }
     }
 }
 
-/// A range delete.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RangeDelete<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    /// Not empty.
-    pub(crate) range: &'a UserRange,
+/// The part of a range delete that the log stores.
+pub(crate) fn range_delete(range: &UserRange) -> Operation<'_> {
+    let UserRange { keyspace, start, end } = range;
+    let value = end.as_deref().unwrap_or_default();
+    Operation { kind: Kind::RangeDelete, keyspace: *keyspace, key: start, value }
 }
 
-impl RangeDelete<'_> {
-    /// The part of the range delete that the log stores.
-    pub(crate) fn operation(&self) -> Operation<'_> {
-        let UserRange { start, end } = self.range;
-        let end = end.as_deref().unwrap_or_default();
-        Operation { kind: Kind::RangeDelete, keyspace: self.keyspace, key: start, value: end }
-    }
-
-    /// Its encoded keys.
-    pub(crate) fn encoded(&self) -> EncodedRange {
-        let UserRange { start, end } = self.range;
-        let (start, end) = key::encoded_range(self.keyspace, start, end.as_deref());
-        (start, Some(end))
-    }
-}
-
-/// The tombstones of range deletes, which get their number later.
-pub(crate) fn tombstones(deleted: &[RangeDelete<'_>]) -> RangeTombstones {
-    RangeTombstones::new(deleted.iter().map(|deleted| {
-        let UserRange { start, end } = deleted.range;
-        RangeTombstone::of_user_keys(deleted.keyspace, start, end.as_deref(), SequenceNumber::ZERO)
+/// The tombstones of range deletes, which get their number later. No range is empty.
+pub(crate) fn tombstones(deleted: &[UserRange]) -> RangeTombstones {
+    RangeTombstones::new(deleted.iter().map(|UserRange { keyspace, start, end }| {
+        RangeTombstone::of_user_keys(*keyspace, start, end.as_deref(), SequenceNumber::ZERO)
     }))
 }

@@ -11,6 +11,7 @@ use super::write_path::WritePath;
 use crate::engine::types::batch::{Effects, KeyWrite, Operation, UnjoinedOperands, WriteBatch};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::util::{Result, SequenceNumber};
 
 impl WritePath {
@@ -46,10 +47,10 @@ impl WritePath {
         let mut tree_checked_through = SequenceNumber::MAX;
         for UnjoinedOperands { key, operands } in unjoined {
             let mut value = Vec::new();
-            let newest = self.read.get_newest(key, &mut value)?;
-            self.read.fold(key, newest.is_live, operands, &mut value)?;
+            let newest = self.read.get_newest(key.as_bytes(), &mut value)?;
+            self.read.fold(&key.bytes, newest.is_live, operands, &mut value)?;
             effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
-            reads.push(ReadKey::new(key, newest.number));
+            reads.push(ReadKey::new(key.as_bytes(), newest.number));
             tree_checked_through = tree_checked_through.min(newest.tree_checked_through);
         }
         effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
@@ -77,10 +78,10 @@ impl WritePath {
     }
 
     /// Writes the value of a key again, unless another write comes first.
-    fn shorten_chain(&self, key: &[u8], durability: Durability) -> Result<()> {
+    fn shorten_chain(&self, key: UserKey<&[u8]>, durability: Durability) -> Result<()> {
         let mut value = Vec::new();
         if let Some(newest) = self.read.get_chain(key, &mut value)? {
-            check_sizes(key, Some(&value))?;
+            check_sizes(key.bytes, Some(&value))?;
             self.write_if_unchanged(key, Some(&value), &newest, durability)?;
         }
         Ok(())

@@ -7,25 +7,25 @@
 use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
 use crate::engine::state::view::View;
-use crate::util::key::with_encoded;
+use crate::engine::types::user_key::UserKey;
 use crate::util::planted::planted;
-use crate::util::{KeyspaceId, Result, SequenceNumber, hash};
+use crate::util::{Result, SequenceNumber};
 
 /// A key that was read.
 #[derive(Debug)]
 pub(crate) struct ReadKey<'a> {
-    key: &'a [u8],
+    key: UserKey<&'a [u8]>,
     hash: u64,
     /// The caller knows all versions up to this number; the key must have no newer one.
     known_through: SequenceNumber,
 }
 
 impl<'a> ReadKey<'a> {
-    pub(crate) fn new(key: &'a [u8], known_through: SequenceNumber) -> Self {
-        Self { key, hash: hash::key_hash(KeyspaceId::DEFAULT, key), known_through }
+    pub(crate) fn new(key: UserKey<&'a [u8]>, known_through: SequenceNumber) -> Self {
+        Self { key, hash: key.hash(), known_through }
     }
 
-    pub(crate) fn key(&self) -> &'a [u8] {
+    pub(crate) fn key(&self) -> UserKey<&'a [u8]> {
         self.key
     }
 
@@ -33,7 +33,7 @@ impl<'a> ReadKey<'a> {
     /// none. Does not use the item cache, because that requires a stamp from before the view was loaded. Appends the
     /// version's value to `value`.
     pub(crate) fn newest_in_tree(&self, view: &View, value: &mut Vec<u8>) -> Result<SequenceNumber> {
-        let newest = with_encoded(KeyspaceId::DEFAULT, self.key, |encoded| {
+        let newest = self.key.with_encoded(|encoded| {
             view.disk.get(encoded, self.hash, SequenceNumber::MAX, &mut BlockingPages::new(), value)
         })?;
         Ok(newest.map_or(SequenceNumber::ZERO, |(number, _)| number))
@@ -41,7 +41,7 @@ impl<'a> ReadKey<'a> {
 
     /// Whether memory has a version that the caller does not know.
     pub(crate) fn has_newer_in_memory(&self, view: &View) -> bool {
-        view.newest_in_memory(KeyspaceId::DEFAULT, self.key, self.hash) > self.known_through
+        view.newest_in_memory(self.key, self.hash) > self.known_through
     }
 }
 
@@ -84,9 +84,9 @@ impl Precondition<'_> {
         self.reads.iter().map(|read| read.hash)
     }
 
-    /// The keys that were read, with their keyspaces.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (KeyspaceId, &[u8])> {
-        self.reads.iter().map(|read| (KeyspaceId::DEFAULT, read.key))
+    /// The keys that were read.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = UserKey<&[u8]>> {
+        self.reads.iter().map(|read| read.key)
     }
 
     /// Checks the reads (rule P1). The caller holds their latches.

@@ -19,10 +19,10 @@
 
 use crate::engine::state::range_deletes::{AnnouncedRanges, RangeDeletes};
 use crate::engine::types::bounds::EncodedRange;
+use crate::engine::types::user_key::UserKey;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
-use crate::util::{KeyspaceId, key};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 /// The transaction validates; writers may mark.
@@ -120,8 +120,8 @@ impl RangeConflicts {
     #[inline]
     pub(crate) fn pass<'k, K, R>(&self, touched: impl Fn() -> Touched<K, R>, own: Option<&RegisteredRanges>) -> Passage
     where
-        K: Iterator<Item = (KeyspaceId, &'k [u8])> + Clone,
-        R: Iterator<Item = (KeyspaceId, &'k [u8])>,
+        K: Iterator<Item = UserKey<&'k [u8]>> + Clone,
+        R: Iterator<Item = UserKey<&'k [u8]>>,
     {
         if self.count.load(Ordering::Acquire) > 0 && !self.pass_others(touched(), own) {
             return Passage::RangeDelete;
@@ -133,11 +133,11 @@ impl RangeConflicts {
     #[cold]
     fn pass_others<'k, K, R>(&self, touched: Touched<K, R>, own: Option<&RegisteredRanges>) -> bool
     where
-        K: Iterator<Item = (KeyspaceId, &'k [u8])> + Clone,
-        R: Iterator<Item = (KeyspaceId, &'k [u8])>,
+        K: Iterator<Item = UserKey<&'k [u8]>> + Clone,
+        R: Iterator<Item = UserKey<&'k [u8]>>,
     {
         let Touched { keys, mut reads, deleted } = touched;
-        let is_covered = |(keyspace, user_key)| self.deletes.cover(keyspace, user_key);
+        let is_covered = |key| self.deletes.cover(key);
         // A range delete has the turn, so the announced ranges are its own.
         if deleted.is_empty()
             && planted!(keys.clone().any(is_covered) || reads.any(is_covered), Bug::RangeDeleteUnseen => false)
@@ -146,8 +146,8 @@ impl RangeConflicts {
         }
         let all = self.all.load();
         let others = || all.iter().filter(|registered| own.is_none_or(|own| !std::ptr::eq(own, &***registered)));
-        for (keyspace, user_key) in keys {
-            let encoded = key::encoded(keyspace, user_key);
+        for key in keys {
+            let encoded = key.encoded();
             others().filter(|registered| registered.covers(&encoded)).for_each(|registered| registered.mark(&encoded));
         }
         for range in &deleted {
@@ -207,7 +207,7 @@ impl RangeGuard<'_> {
     /// The user's key of a writer that marked the ranges.
     pub(crate) fn marked_by(&self) -> Vec<u8> {
         let encoded = self.registered.marked_by.load_full().unwrap_or_default();
-        key::split(&encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec())
+        UserKey::of_encoded(&encoded).map_or_else(Vec::new, |key| key.bytes.to_vec())
     }
 }
 

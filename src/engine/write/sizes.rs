@@ -15,10 +15,10 @@ pub(super) fn check_batch(effects: &Effects) -> Result<usize> {
     }
     for KeyWrite { key, change } in &effects.writes {
         let value_bytes = change.bytes();
-        check_lengths(key.len(), value_bytes)?;
+        check_lengths(key.bytes.len(), value_bytes)?;
         in_all += value_bytes;
         in_memory += limits::OPERATION_MEMORY_BYTES
-            + key.len()
+            + key.bytes.len()
             + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
     }
     if in_memory > limits::BATCH_BYTES_MAX {

@@ -12,6 +12,7 @@ use crate::engine::read::get::NewestVersion;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::util::Result;
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ impl WritePath {
     /// Applies `change` to the value of a key. Returns the resulting value.
     pub(crate) fn update(
         &self,
-        key: &[u8],
+        key: UserKey<&[u8]>,
         durability: Durability,
         mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<Vec<u8>>> {
@@ -41,12 +42,12 @@ impl WritePath {
     /// Replaces the value by `new` if it equals `expected`; `None` is an absent key.
     pub(crate) fn compare_and_swap(
         &self,
-        key: &[u8],
+        key: UserKey<&[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
         durability: Durability,
     ) -> Result<Swap> {
-        check_sizes(key, new)?;
+        check_sizes(key.bytes, new)?;
         let mut is_expected = false;
         let value = self.rewrite(key, durability, &mut |old| {
             is_expected = old == expected;
@@ -60,8 +61,8 @@ impl WritePath {
     }
 
     /// Puts the value if the key is absent. Returns whether it was.
-    pub(crate) fn put_if_absent(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<bool> {
-        check_sizes(key, Some(value))?;
+    pub(crate) fn put_if_absent(&self, key: UserKey<&[u8]>, value: &[u8], durability: Durability) -> Result<bool> {
+        check_sizes(key.bytes, Some(value))?;
         let mut was_absent = false;
         self.rewrite(key, durability, &mut |old| {
             was_absent = old.is_none();
@@ -72,11 +73,11 @@ impl WritePath {
 
     fn rewrite<'v>(
         &self,
-        key: &[u8],
+        key: UserKey<&[u8]>,
         durability: Durability,
         decide: &mut dyn FnMut(Option<&[u8]>) -> Decision<'v>,
     ) -> Result<Option<Cow<'v, [u8]>>> {
-        check_sizes(key, None)?;
+        check_sizes(key.bytes, None)?;
         let mut old = Vec::new();
         loop {
             let newest = self.read.get_newest(key, &mut old)?;
@@ -85,7 +86,7 @@ impl WritePath {
                 Decision::Delete if newest.is_live => None,
                 Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
             };
-            check_sizes(key, value.as_deref())?;
+            check_sizes(key.bytes, value.as_deref())?;
             if self.write_if_unchanged(key, value.as_deref(), &newest, durability)? {
                 return Ok(value);
             }
@@ -96,7 +97,7 @@ impl WritePath {
     /// Writes if no other write has changed the key since it was read. Returns whether it did.
     pub(super) fn write_if_unchanged(
         &self,
-        key: &[u8],
+        key: UserKey<&[u8]>,
         value: Option<&[u8]>,
         newest: &NewestVersion,
         durability: Durability,

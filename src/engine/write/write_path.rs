@@ -2,7 +2,7 @@
 
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
-use super::entry::{Entry, RangeDelete};
+use super::entry::Entry;
 use super::precondition::{Precondition, WriteOutcome};
 use super::sizes::{check_batch, check_operand, check_range, check_sizes};
 use super::throttle::Throttle;
@@ -18,11 +18,12 @@ use crate::engine::types::batch::{Effects, KeyWrite, WriteBatch};
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
 use crate::memory::MemtableWriter;
 use crate::merge::MergeOperator;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
-use crate::util::{Error, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
+use crate::util::{Error, FileNumbers, Kind, Result, SequenceNumber, limits};
 use std::borrow::Cow;
 
 /// From this size on a write checks its precondition before it is prepared: a second check costs less than the copies.
@@ -84,14 +85,14 @@ impl WritePath {
     }
 
     /// Puts (`Some`) or deletes (`None`) one key.
-    pub(crate) fn write_one(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Result<()> {
-        check_sizes(key, value)?;
+    pub(crate) fn write_one(&self, key: UserKey<&[u8]>, value: Option<&[u8]>, durability: Durability) -> Result<()> {
+        check_sizes(key.bytes, value)?;
         self.write_key(key, KeyChange::to_value(value), None, durability).map(drop)
     }
 
     /// Merges an operand into one key.
-    pub(crate) fn merge(&self, key: &[u8], operand: &[u8], durability: Durability) -> Result<()> {
-        check_operand(self.merge_operator()?, key, operand)?;
+    pub(crate) fn merge(&self, key: UserKey<&[u8]>, operand: &[u8], durability: Durability) -> Result<()> {
+        check_operand(self.merge_operator()?, key.bytes, operand)?;
         self.write_key(key, KeyChange::Merge(operand), None, durability).map(drop)
     }
 
@@ -105,7 +106,7 @@ impl WritePath {
     /// Like `write_one`, for a key whose size was checked, if the precondition holds.
     pub(super) fn write_key(
         &self,
-        key: &[u8],
+        key: UserKey<&[u8]>,
         change: KeyChange<&[u8]>,
         precondition: Option<&Precondition<'_>>,
         durability: Durability,
@@ -114,7 +115,7 @@ impl WritePath {
             return Ok(conflict);
         }
         let borrowed = self.begin()?;
-        let entry = self.entry(KeyspaceId::DEFAULT, key, change)?;
+        let entry = self.entry(key, change)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
         self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, durability })
@@ -165,7 +166,7 @@ impl WritePath {
         }
         let mut entries = Vec::with_capacity(writes.len());
         for KeyWrite { key, change } in writes {
-            match self.entry(KeyspaceId::DEFAULT, key, change.as_bytes()) {
+            match self.entry(key.as_bytes(), change.as_bytes()) {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {
                     self.release_files(&entries);
@@ -187,9 +188,7 @@ impl WritePath {
         let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();
         latches.sort_unstable();
         latches.dedup();
-        let deleted: Vec<RangeDelete<'_>> =
-            deleted.iter().map(|range| RangeDelete { keyspace: KeyspaceId::DEFAULT, range }).collect();
-        let write = Write { entries: &entries, deleted: &deleted, latches: &latches, precondition, durability };
+        let write = Write { entries: &entries, deleted, latches: &latches, precondition, durability };
         self.write(borrowed, &write)
     }
 
@@ -212,13 +211,13 @@ impl WritePath {
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
-    fn entry<'a>(&self, keyspace: KeyspaceId, key: &'a [u8], change: KeyChange<&'a [u8]>) -> Result<Entry<'a>> {
+    fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>) -> Result<Entry<'a>> {
         match change {
             KeyChange::Put(_) | KeyChange::Merge(_) => self.health.check_put()?,
             // Deletes free space.
             KeyChange::Delete => self.health.check()?,
         }
-        let hash = hash::key_hash(keyspace, key);
+        let hash = key.hash();
         let (kind, value, file) = match change {
             KeyChange::Delete => (Kind::Delete, Cow::Borrowed(&[][..]), None),
             KeyChange::Merge(operand) => (Kind::Merge, Cow::Borrowed(operand), None),
@@ -233,7 +232,7 @@ impl WritePath {
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
             }
         };
-        Ok(Entry { keyspace, key, hash, kind, value, file })
+        Ok(Entry { key, hash, kind, value, file })
     }
 
     fn release_files(&self, entries: &[Entry<'_>]) {
@@ -244,8 +243,8 @@ impl WritePath {
 
     fn write(&self, mut borrowed: Borrowed<'_>, write: &Write<'_>) -> Result<WriteOutcome> {
         let thread = borrowed.state();
-        let of_entries = write.entries.iter().map(|entry| entry.key.len() + entry.value.len());
-        let user_bytes: usize = of_entries.chain(write.deleted.iter().map(|deleted| deleted.range.bytes())).sum();
+        let of_entries = write.entries.iter().map(|entry| entry.key.bytes.len() + entry.value.len());
+        let user_bytes: usize = of_entries.chain(write.deleted.iter().map(UserRange::bytes)).sum();
         self.throttle.slow_down(thread, user_bytes as u64);
         let mut long_chains = Vec::new();
         let number = match self.committer.commit(thread, write, &mut long_chains) {

@@ -5,13 +5,13 @@ use super::Lookup;
 use crate::branch::{BlockingPages, ValuelessPages};
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::view::View;
-use crate::util::key::with_encoded;
-use crate::util::{KeyspaceId, Kind, Result, SequenceNumber};
+use crate::engine::types::user_key::UserKey;
+use crate::util::{Kind, Result, SequenceNumber};
 
 impl ReadPath {
     /// Whether a key has a value at or below `at`.
-    pub(crate) fn contains_at(&self, user_key: &[u8], at: SequenceNumber) -> Result<bool> {
-        let lookup = self.begin_lookup(user_key, at)?;
+    pub(crate) fn contains_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<bool> {
+        let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         let kind = match newest_kind_in_memory(&view, lookup) {
             None => self.newest_kind_in_tree(&view, lookup)?,
@@ -26,8 +26,8 @@ impl ReadPath {
     }
 
     fn newest_kind_in_tree(&self, view: &View, lookup: Lookup<'_>) -> Result<Option<Kind>> {
-        let Lookup { user_key, hash, at, .. } = lookup;
-        with_encoded(KeyspaceId::DEFAULT, user_key, |key| {
+        let Lookup { key, hash, at, .. } = lookup;
+        key.with_encoded(|key| {
             let mut value = Vec::new();
             // An item is a small value.
             if self.cache.items().get(key, hash, at, &mut value).is_some() {
@@ -41,17 +41,16 @@ impl ReadPath {
 
 /// As the part of `ReadPath::newest` that searches memory.
 fn newest_kind_in_memory(view: &View, lookup: Lookup<'_>) -> Option<Kind> {
-    let Lookup { user_key, hash, at, .. } = lookup;
-    let keyspace = KeyspaceId::DEFAULT;
+    let Lookup { key, hash, at, .. } = lookup;
     view.generations.iter().find_map(|generation| {
         let memtable = &generation.memtable;
         // Before the entry (rule D3).
         let covering = if memtable.has_range_tombstones() {
-            with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at))
+            key.with_encoded(|encoded| memtable.covering(encoded, at))
         } else {
             SequenceNumber::ZERO
         };
-        let hit = memtable.newest_kind(keyspace, user_key, hash, at);
+        let hit = memtable.newest_kind(key.keyspace, key.bytes, hash, at);
         if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
             return Some(Kind::RangeDelete);
         }
