@@ -125,7 +125,7 @@ impl Committer {
             }
             // Rule D4: before the operands are folded.
             let deletes_before = if folds.is_any() { read.range_deletes.placed() } else { 0 };
-            let folded = self.fold(generation, entries, folds);
+            let folded = if folds.is_any() { self.fold(generation, entries, folds) } else { Vec::new() };
             // Step 1.
             if let Err(error) = self.prepare_record(thread, write) {
                 self.durable_log.note_failure();
@@ -225,7 +225,9 @@ impl Committer {
             }
             self.durable_log.note_write();
             prepared.note_retained(generation);
-            prepared.note_long_chains(long_chains);
+            if folds.is_any() {
+                prepared.note_long_chains(long_chains);
+            }
             // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {
                 owner.add_value_file(value);
@@ -278,8 +280,9 @@ impl Committer {
 
     /// Folds the operands of a write with what the generation has of their keys, as far as the budget goes. Calls the merge
     /// operator. Returns the folds with the places of their entries.
+    #[inline(never)]
     fn fold(&self, generation: &Generation, entries: &[Entry<'_>], mut budget: FoldBudget) -> Vec<(usize, Fold)> {
-        let Some(operator) = self.read.merge_operator.as_deref().filter(|_| budget.is_any()) else { return Vec::new() };
+        let Some(operator) = self.read.merge_operator.as_deref() else { return Vec::new() };
         let operands = entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::Merge);
         let fold = |(at, entry): (usize, &Entry<'_>)| {
             let fold = generation.memtable.fold(entry.hashed_key(), &entry.value, operator)?;
