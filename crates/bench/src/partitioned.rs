@@ -166,7 +166,8 @@ mod tests {
         assert_eq!(scanned(Some(50), Direction::Backward, 2), [50, 49]);
         assert_eq!(scanned(None, Direction::Forward, 1000), (0..120).collect::<Vec<_>>());
         assert_eq!(scanned(None, Direction::Backward, 1000), (0..120).rev().collect::<Vec<_>>());
-        engine.increment(&key(30), 0).unwrap();
+        engine.put(&key(30), &[0; 8]).unwrap();
+        engine.increment(&key(30), 1).unwrap();
         engine.delete(&key(31)).unwrap();
         assert!(engine.put_if_absent(&key(31), b"again").unwrap() && !engine.put_if_absent(&key(99), b"no").unwrap());
         engine.settle().unwrap();

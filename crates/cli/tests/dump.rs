@@ -68,15 +68,14 @@ fn the_files_of_a_store() {
     assert!(table.text().contains("MANIFEST") && table.text().contains("total"), "{}", table.text());
 }
 
-/// Every command opens the store, and every opening starts a new log and retires the old one. Retired files are kept for
-/// reuse, but only within the log's budget: a store must not grow by a log file with each command for ever.
+/// Every command opens the store, and every opening starts a new log and retires the old one. A store must not grow by a
+/// log file with each command for ever: retired files are kept for reuse only within the log's budget, and closing
+/// incorporates a log of more than half a mebibyte. (On a busy machine nothing else may do so before the command ends.)
 #[test]
 fn opening_often_takes_bounded_space() {
     let store = Store::new();
-    let bytes = || store.run(&["dump", "--files", "--json"]).expect(0).json()["bytes"].as_u64().unwrap();
-    (0..12).for_each(|_| store.put("a", "1"));
-    let early = bytes();
-    (0..24).for_each(|_| store.put("a", "2"));
-    let late = bytes();
-    assert!(late < early + early / 2, "{early} bytes after 12 openings, {late} after 36");
+    (0..200).for_each(|_| store.put("a", "1"));
+    let bytes = store.run(&["dump", "--files", "--json"]).expect(0).json()["bytes"].as_u64().unwrap();
+    // Two hundred log files take more.
+    assert!(bytes < 1 << 20, "{bytes} bytes after 200 openings");
 }

@@ -101,7 +101,7 @@ impl ReadPath {
     ) -> Result<bool, P::Stop> {
         match newest {
             None => Ok(false),
-            Some((_, Kind::Merge)) => self.find_folded(view, lookup, pages, out),
+            Some((number, Kind::Merge)) => self.find_folded(view, lookup, number, pages, out),
             Some((_, kind)) => Ok(self.resolve(kind, out)?),
         }
     }
@@ -169,17 +169,25 @@ impl ReadPath {
         })
     }
 
-    /// Folds the operands of a key into the value below them.
+    /// Folds the operands of a key, of which the newest one has this number and is in `out`, into the value below them.
     #[cold]
     fn find_folded<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        lookup: Lookup<'_>,
+        mut lookup: Lookup<'_>,
+        number: SequenceNumber,
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
         let mut operands = Vec::new();
-        let base = self.gather(view, lookup, pages, &mut operands, out)?;
+        let base = if number <= view.incorporated_through() {
+            // It is in the tree, and memory has nothing newer that this get must see.
+            operands.push(std::mem::take(out));
+            lookup.at = SequenceNumber(number.0 - 1);
+            self.gather_in_tree(view, lookup, pages, &mut operands, out)?
+        } else {
+            self.gather(view, lookup, pages, &mut operands, out)?
+        };
         Ok(self.fold_onto(lookup.key.bytes, base, operands, out)?)
     }
 
@@ -231,6 +239,18 @@ impl ReadPath {
                 Operands::Open(None) => {}
             }
         }
+        self.gather_in_tree(view, lookup, pages, operands, out)
+    }
+
+    /// Like `gather`, below memory.
+    fn gather_in_tree<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        mut lookup: Lookup<'_>,
+        pages: &mut P,
+        operands: &mut Vec<Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Kind, P::Stop> {
         loop {
             out.clear();
             match self.newest_in_tree(view, lookup, pages, out)? {
