@@ -75,7 +75,7 @@ def test_merge(tmp_path: Path) -> None:
     with pytest.raises(alluvium.Error, match="merge operator"):
         alluvium.open(path, merge_operator="max")
     with pytest.raises(ValueError, match="'bitor'"):
-        alluvium.open(path, merge_operator="alluvium.add")  # type: ignore[arg-type]
+        alluvium.open(path, merge_operator="alluvium.add")
 
 
 def test_append(db: alluvium.DB) -> None:
