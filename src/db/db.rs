@@ -356,7 +356,7 @@ impl Db {
     /// Like `take`, with options.
     pub fn take_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<Option<Vec<u8>>> {
         let mut taken = None;
-        // The delete is placed only if nobody has changed the key since this function saw it.
+        // The delete is placed only if no other write has changed the key since this function saw it.
         self.update_with(key, options, |old| {
             taken = old.map(<[u8]>::to_vec);
             Change::Delete

@@ -188,8 +188,8 @@ impl Error {
         }
     }
 
-    /// Whether the same work may succeed if it is begun anew at once, with a new transaction or a new snapshot, although
-    /// nobody changes anything: true for `Conflict` and `SnapshotExpired`. Nothing of the work was done.
+    /// Whether the same work may succeed if it is begun anew at once, with a new transaction or a new snapshot, and
+    /// without any other change: true for `Conflict` and `SnapshotExpired`. Nothing of the work was done.
     ///
     /// `DiskFull` is not among them, because it stays until data is deleted or other files make space; `is_disk_full`
     /// tells, for programs that wait for that.

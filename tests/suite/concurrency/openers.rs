@@ -336,7 +336,7 @@ fn a_read_only_file_system_can_be_read() {
         let mut model = Model::new();
         fill(&db, 3, &mut model);
         db.close().unwrap();
-        // A closed store keeps files open, unless nobody has a handle of it.
+        // A closed store keeps files open until its last handle is dropped.
         drop(db);
         disk.make_read_only();
         let reader = read(&path);
