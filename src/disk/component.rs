@@ -20,7 +20,7 @@ use super::version::Version;
 use crate::branch::BranchContext;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::manifest::ManifestState;
-use crate::merge::{MergeOperator, Retention};
+use crate::merge::{MergeOperators, Retention};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 
@@ -41,9 +41,9 @@ impl ComponentOptions {
         Self { chosen: None, trunk: TrunkOptions::new(memtable_bytes), memory: 0 }
     }
 
-    /// Sets the operator that merges fold operands with.
-    pub fn with_merge_operator(mut self, operator: Option<Arc<dyn MergeOperator>>) -> Self {
-        self.trunk.merge_operator = operator;
+    /// Sets the operators that merges fold operands with.
+    pub fn with_merge_operators(mut self, operators: &Arc<MergeOperators>) -> Self {
+        self.trunk.merge_operators = Arc::clone(operators);
         self
     }
 
@@ -101,8 +101,8 @@ impl Component {
     ) -> Result<(Self, Version)> {
         let branch_bytes = state.branch_bytes.unwrap_or(options.trunk.branch_bytes);
         if let Some(shape) = state.levels {
-            let merge_operator = options.trunk.merge_operator;
-            let tuning = LevelsTuning::new(shape, branch_bytes, options.memory, merge_operator);
+            let operators = options.trunk.merge_operators;
+            let tuning = LevelsTuning::new(shape, branch_bytes, options.memory, operators);
             let (levels, version) = Levels::open(context, tuning, state)?;
             return Ok((Self::Levels(levels), Version::Levels(version)));
         }

@@ -49,7 +49,7 @@ impl Conversion {
         let to = match to {
             DiskComponent::Trunk => Target::Trunk(TrunkOptions::new(branch_bytes)),
             DiskComponent::Levels(levels) => {
-                Target::Levels(LevelsTuning::new(levels.shape(branch_bytes)?, branch_bytes, 0, None))
+                Target::Levels(LevelsTuning::new(levels.shape(branch_bytes)?, branch_bytes, 0, Arc::default()))
             }
         };
         Ok(Self { branch_bytes, to })
@@ -72,7 +72,7 @@ impl Conversion {
         progress: &mut dyn FnMut(&str, u64),
     ) -> Result<Vec<BranchMeta>> {
         let (retention, read) = (Retention::default(), EntriesRead::default());
-        let rules = PassRules { retention: &retention, operator: None, progress: &read };
+        let rules = PassRules { retention: &retention, operators: None, progress: &read };
         let mut output = PassOutput::new(rules, self.writer(context));
         for piece in version.sections().into_iter().flat_map(|section| section.pieces(self.branch_bytes)) {
             let Some(first) = piece.branches.last() else { continue };

@@ -20,7 +20,7 @@ pub mod visitor;
 pub use cursor::Cursor;
 pub use entry::{EntryRef, Limit};
 pub use merge_cursor::MergeCursor;
-pub use operator::MergeOperator;
+pub use operator::{MergeOperator, MergeOperators};
 pub use pinned_value::PinnedValue;
 pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
 pub use retention::Retention;

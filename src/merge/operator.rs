@@ -4,11 +4,13 @@
 
 mod associative;
 mod built_in;
+mod operators;
 
 use std::fmt;
 
 pub use associative::Associative;
 pub use built_in::{Add, Append, BitOr, Max, Min, named};
+pub use operators::MergeOperators;
 
 /// Most bytes of a value that background merges fold operands into. Larger results stay as operands, which every read
 /// folds. So a fold never creates a value that does not fit into a branch file.
@@ -20,7 +22,7 @@ pub const FOLDED_BYTES_MAX: usize = crate::util::limits::VALUE_FILE_BYTES_MIN;
 /// The store calls an operator from any thread, any number of times for the same operands, in any grouping that keeps
 /// their order. So an operator must be a pure function of its arguments, must not use the store, and should be fast. A
 /// panic goes to the caller of a read or write, and in background work makes the store read-only: return an error instead.
-/// A store has one operator for all of its life: `Options::merge_operator`.
+/// A keyspace has one operator for all of its life: `Options::merge_operator` or `KeyspaceOptions::merge_operator`.
 ///
 /// `merge_operators` has operators for common purposes. `merge_operators::Associative` makes one of a function of two
 /// values, where operands and values have the same form.

@@ -14,10 +14,11 @@
 //! 3. An entry that needs no folding is emitted as it came, without a copy.
 
 use super::entry::EntryRef;
-use super::operator::{FOLDED_BYTES_MAX, MergeOperator};
+use super::operator::{FOLDED_BYTES_MAX, MergeOperator, MergeOperators};
 use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;
-use crate::util::{Kind, Result, SequenceNumber, key};
+use crate::util::sync::Arc;
+use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, key};
 
 /// An operand that waits for a version to be folded onto.
 #[derive(Debug)]
@@ -32,7 +33,9 @@ pub struct VersionFilter<'a> {
     retention: &'a Retention,
     bottom: bool,
     tombstones: &'a RangeTombstones,
-    operator: Option<&'a dyn MergeOperator>,
+    operators: Option<&'a MergeOperators>,
+    /// The last keyspace that had operands, and its operator.
+    operator: Option<(KeyspaceId, Option<Arc<dyn MergeOperator>>)>,
     /// The key of the previous entry, in a reused buffer.
     key: Vec<u8>,
     /// The number of the previous entry; `None` before the first.
@@ -52,6 +55,7 @@ impl<'a> VersionFilter<'a> {
             retention,
             bottom,
             tombstones: &NO_RANGE_TOMBSTONES,
+            operators: None,
             operator: None,
             key: Vec::new(),
             newer: None,
@@ -69,9 +73,9 @@ impl<'a> VersionFilter<'a> {
         self
     }
 
-    /// Sets the operator that folds operands. Without it they are emitted unchanged.
-    pub fn with_operator(mut self, operator: Option<&'a dyn MergeOperator>) -> Self {
-        self.operator = operator;
+    /// Sets the operators that fold operands. Without them they are emitted unchanged.
+    pub fn with_operators(mut self, operators: Option<&'a MergeOperators>) -> Self {
+        self.operators = operators;
         self
     }
 
@@ -155,9 +159,8 @@ impl<'a> VersionFilter<'a> {
         seen: bool,
         emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(operator) = self.operator.filter(|_| !self.retention.retains_all() && !self.retain_rest) else {
-            return emit(entry);
-        };
+        let folds = !self.retention.retains_all() && !self.retain_rest;
+        let Some(operator) = self.operator().filter(|_| folds) else { return emit(entry) };
         if seen {
             self.emit_pending(emit)?;
         }
@@ -180,7 +183,8 @@ impl<'a> VersionFilter<'a> {
     /// Emits the pending operands as one put onto this base (`None`: onto nothing). If that fails, emits them unchanged
     /// and returns false. Returns true if nothing is pending.
     fn fold_onto(&mut self, base: Option<&[u8]>, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<bool> {
-        let (Some(operator), Some(newest)) = (self.operator, self.pending.first()) else { return Ok(true) };
+        let Some(newest) = self.pending.first().map(|pending| pending.number) else { return Ok(true) };
+        let Some(operator) = self.operator() else { return Ok(true) };
         let operands: Vec<&[u8]> = self.pending.iter().rev().map(|pending| &pending.operand[..]).collect();
         let mut value = Vec::new();
         let folded = operator.full_merge(user_key(&self.key), base, &operands, &mut value);
@@ -188,9 +192,8 @@ impl<'a> VersionFilter<'a> {
             self.emit_pending(emit)?;
             return Ok(false);
         }
-        let number = newest.number;
         self.pending.clear();
-        emit(EntryRef { key: &self.key, number, kind: Kind::Put, value: &value })?;
+        emit(EntryRef { key: &self.key, number: newest, kind: Kind::Put, value: &value })?;
         Ok(true)
     }
 
@@ -200,6 +203,15 @@ impl<'a> VersionFilter<'a> {
             emit(EntryRef { key: &self.key, number, kind: Kind::Merge, value: &operand })?;
         }
         Ok(())
+    }
+
+    /// The operator of `key`'s keyspace. It stays the same for all operands of a key.
+    fn operator(&mut self) -> Option<Arc<dyn MergeOperator>> {
+        let keyspace = key::keyspace(&self.key);
+        if self.operator.as_ref().is_none_or(|(of, _)| *of != keyspace) {
+            self.operator = Some((keyspace, self.operators.and_then(|operators| operators.get(keyspace))));
+        }
+        self.operator.as_ref().and_then(|(_, operator)| operator.clone())
     }
 
     fn begin_key(&mut self, key: &[u8]) {

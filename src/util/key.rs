@@ -81,6 +81,11 @@ pub fn head(bytes: &[u8]) -> u64 {
     }
 }
 
+/// The keyspace of an encoded key.
+pub fn keyspace(encoded: &[u8]) -> KeyspaceId {
+    split(encoded).map_or(KeyspaceId::DEFAULT, |(keyspace, _)| keyspace)
+}
+
 /// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's key, as a number with the same
 /// order. Shorter keys are filled with zeroes, so equal heads still need a comparison of the whole keys.
 #[inline]

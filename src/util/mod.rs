@@ -6,6 +6,7 @@ pub mod error;
 pub mod fork;
 pub mod hash;
 pub mod key;
+pub mod keyspace_map;
 pub mod limits;
 pub mod parallel;
 pub(crate) mod planted;
@@ -18,4 +19,5 @@ pub mod varint;
 
 pub use error::{Error, Result};
 pub use key::KeyspaceId;
+pub use keyspace_map::KeyspaceMap;
 pub use types::{DatabaseId, FileNumber, FileNumbers, Kind, SequenceNumber};

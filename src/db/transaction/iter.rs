@@ -435,7 +435,8 @@ impl<'t> TransactionCursor<'t> {
                         if has_base {
                             self.value.extend_from_slice(self.base.value().unwrap_or_default());
                         }
-                        transaction.write.read.fold(&own, has_base, &operand, &mut self.value)?;
+                        let key = UserKey::new(self.bounds.keyspace, &own);
+                        transaction.write.read.fold(key, has_base, &operand, &mut self.value)?;
                     }
                     self.key = own;
                     break;

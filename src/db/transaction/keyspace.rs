@@ -102,7 +102,7 @@ impl<'t> TransactionKeyspace<'t> {
     fn folded(self, key: &[u8], base: Option<Vec<u8>>, operand: Vec<u8>) -> Result<Vec<u8>> {
         let has_base = base.is_some();
         let mut value = base.unwrap_or_default();
-        self.transaction.write.read.fold(key, has_base, &[operand], &mut value)?;
+        self.transaction.write.read.fold(self.key(key), has_base, &[operand], &mut value)?;
         Ok(value)
     }
 
@@ -119,7 +119,7 @@ impl<'t> TransactionKeyspace<'t> {
     }
 
     pub(crate) fn merge(self, key: &[u8], operand: &[u8]) -> Result<()> {
-        let operator = self.transaction.write.merge_operator()?;
+        let operator = &*self.transaction.write.merge_operator(self.keyspace)?;
         check_operand(operator, key, operand)?;
         loop {
             // The operator runs without the lock. Another thread may write the key meanwhile.

@@ -260,7 +260,7 @@ impl Levels {
     }
 
     fn pass<'a>(&'a self, retention: &'a Retention, progress: &'a dyn Progress) -> Pass<'a> {
-        let operator = self.tuning.merge_operator.as_deref();
-        Pass { context: &self.context, tuning: &self.tuning, rules: PassRules { retention, operator, progress } }
+        let operators = Some(&*self.tuning.merge_operators);
+        Pass { context: &self.context, tuning: &self.tuning, rules: PassRules { retention, operators, progress } }
     }
 }

@@ -4,7 +4,7 @@
 use crate::filter::quotient;
 use crate::format::filter_page::REMAINDER_BITS_MAX;
 use crate::format::manifest_edit::LevelsShape;
-use crate::merge::MergeOperator;
+use crate::merge::MergeOperators;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::ops::RangeInclusive;
@@ -236,8 +236,8 @@ pub struct LevelsTuning {
     pub shape: LevelsShape,
     /// The size of a Memtable when the store was created: the unit of the debt.
     pub memtable_bytes: u64,
-    /// Folds merge operands. Without it they are retained as they are.
-    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// They fold merge operands.
+    pub merge_operators: Arc<MergeOperators>,
     /// Bytes of memory in which keys that skipped levels wait.
     pub buffer_bytes: u64,
 }
@@ -248,13 +248,13 @@ impl LevelsTuning {
         shape: LevelsShape,
         memtable_bytes: u64,
         memory: u64,
-        merge_operator: Option<Arc<dyn MergeOperator>>,
+        merge_operators: Arc<MergeOperators>,
     ) -> Self {
         let buffer_bytes = match shape.buffer_bytes {
             AUTOMATIC => memory / BUFFER_PART,
             chosen => chosen.min(memory / BUFFER_PART_MOST),
         };
-        Self { shape, memtable_bytes, merge_operator, buffer_bytes }
+        Self { shape, memtable_bytes, merge_operators, buffer_bytes }
     }
 
     /// The bytes that merges may leave in memory.
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn one_run_of_all_data_goes_where_it_is_not_merged_again() {
         let tuning =
-            |options: LevelsOptions| LevelsTuning::new(options.shape(1 << 20).unwrap(), 1 << 20, 16 << 20, None);
+            |options: LevelsOptions| LevelsTuning::new(options.shape(1 << 20).unwrap(), 1 << 20, 16 << 20, Arc::default());
         let leveled = tuning(LevelsOptions::leveled());
         assert_eq!([0, 10 << 20, 1 << 40].map(|bytes| leveled.level_for(bytes)), [6; 3]);
         // Ten runs of a Memtable each become a run of level 1, ten of these a run of level 2.

@@ -6,7 +6,7 @@ use super::run::{self, Key};
 use super::run_cursor::{RunCursor, merged, seek_together};
 use super::sink::Sink;
 use crate::branch::{Branch, Origin, Purpose, Target};
-use crate::merge::{Cursor, EntryRef, MergeCursor, MergeOperator, RangeTombstones, Retention, VersionFilter};
+use crate::merge::{Cursor, EntryRef, MergeCursor, MergeOperators, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result, SequenceNumber};
 
@@ -14,8 +14,8 @@ use crate::util::{KeyspaceId, Result, SequenceNumber};
 #[derive(Clone, Copy)]
 pub struct PassRules<'a> {
     pub retention: &'a Retention,
-    /// Folds merge operands. Without it they are retained as they are.
-    pub operator: Option<&'a dyn MergeOperator>,
+    /// They fold merge operands. Without them these are retained as they are.
+    pub operators: Option<&'a MergeOperators>,
     pub progress: &'a dyn Progress,
 }
 
@@ -26,7 +26,7 @@ impl<'a> PassRules<'a> {
     where
         'a: 'b,
     {
-        VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(self.operator)
+        VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operators(self.operators)
     }
 }
 

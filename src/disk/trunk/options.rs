@@ -2,7 +2,7 @@
 //! that follow from it do not depend on the memory budget of an opening. Changing a figure never makes a store unreadable:
 //! the shape of the tree follows the new figures as work is done.
 
-use crate::merge::MergeOperator;
+use crate::merge::MergeOperators;
 use crate::util::sync::Arc;
 use std::ops::RangeInclusive;
 
@@ -87,8 +87,8 @@ pub struct TrunkOptions {
     pub garbage_percent: u64,
     /// See `QUIET_PERCENT`.
     pub quiet_percent: u64,
-    /// Folds merge operands. Without it they are retained as they are.
-    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// They fold merge operands.
+    pub merge_operators: Arc<MergeOperators>,
     /// Whether maplets are built and used. Otherwise the filter of every run is probed.
     pub maplets: bool,
     /// See `PROBES_MAX`.
@@ -111,7 +111,7 @@ impl TrunkOptions {
             leaf_percent_of_all: LEAF_PERCENT_OF_ALL,
             garbage_percent: GARBAGE_PERCENT,
             quiet_percent: QUIET_PERCENT,
-            merge_operator: None,
+            merge_operators: Arc::default(),
             maplets: true,
             probes_max: PROBES_MAX,
         }

@@ -24,7 +24,7 @@ use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::io::Storage;
 use crate::log::{Access, Log, LogContents, LogIdentity, LogOptions, LogResources, LogTask, WakeLog};
 use crate::manifest::{Manifest, ManifestState};
-use crate::merge::MergeOperator;
+use crate::merge::{MergeOperator, MergeOperators};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use std::collections::HashSet;
@@ -99,7 +99,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let component = component.clone().with_merge_operator(operator.clone());
+    let operators = MergeOperators::new(operator.clone());
+    let component = component.clone().with_merge_operators(&operators);
     let (disk, version) = Component::open(Arc::clone(&readers.branches), component, &state)?;
     check_maplets(&version)?;
     let epoch = recovered.next_epoch;
@@ -153,7 +154,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
     let view = ViewCell::new(vec![newest], version);
     let opened = OpenedStore {
-        read: Arc::new(readers.into_read_path(Arc::clone(storage), snapshots, last, view, operator)),
+        read: Arc::new(readers.into_read_path(Arc::clone(storage), snapshots, last, view, operators)),
         disk: Arc::new(disk),
         log: OpenedLog { log, epoch, start: recovered.next_number, discarded: recovered.discarded },
         edits,

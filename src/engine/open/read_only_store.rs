@@ -20,7 +20,7 @@ use crate::io::Storage;
 use crate::log::Access;
 use crate::manifest::{self, ManifestState};
 use crate::memory::MemtablePool;
-use crate::merge::MergeOperator;
+use crate::merge::MergeOperators;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, parallel};
 use std::time::Duration;
@@ -95,17 +95,17 @@ struct Loaded {
     log_discarded_writes: u64,
     memory_budget: u64,
     resources: Option<Resources>,
-    merge_operator: Option<Arc<dyn MergeOperator>>,
+    merge_operators: Arc<MergeOperators>,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
         let (memory_budget, _resources) = (self.memory_budget, self.resources);
         let (log_shadow_bytes, log_discarded_writes) = (self.log_shadow_bytes, self.log_discarded_writes);
-        let Self { readers, view, last, incorporated, synced, log_bytes, merge_operator, .. } = self;
+        let Self { readers, view, last, incorporated, synced, log_bytes, merge_operators, .. } = self;
         // No versions are dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
-        let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, merge_operator));
+        let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, merge_operators));
         ReadOnlyStore {
             read,
             memory_budget,
@@ -135,7 +135,8 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     }
     check_branches(&**storage, &state)?;
     merge_operator::check_name(options.merge_operator.as_ref())?;
-    let merge_operator = merge_operator::choose(&**storage, &state, options.merge_operator.as_ref(), access)?;
+    let operator = merge_operator::choose(&**storage, &state, options.merge_operator.as_ref(), access)?;
+    let merge_operators = MergeOperators::new(operator);
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let memory = match &options.resources {
         Some(resources) => resources.shared_memory(budget.memory_sizes()),
@@ -153,7 +154,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let sizes = refill::FillSizes::of(contents, &memtables);
     let filled = parallel::map(budget.workers, ranges.len(), |at| {
         let memtable = sizes.take(&**storage, &memtables)?;
-        let references = (value_file_refs, merge_operator.as_deref());
+        let references = (value_file_refs, &*merge_operators);
         refill::fill(memtable, references, contents, &ranges[at], &mut crate::memory::FillSpace::default())
     });
     let memtable = refill::first_memtable(&**storage, &memtables, MEMTABLE_BYTES_SMALL)?;
@@ -174,7 +175,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         log_shadow_bytes: recovered.shadow_bytes,
         log_discarded_writes: recovered.discarded,
         memory_budget: budget.total,
-        merge_operator,
+        merge_operators,
         resources: options.resources.clone(),
     })
 }

@@ -18,7 +18,7 @@ use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::log::LogContents;
 use crate::memory::{BulkFill, FillSpace, Memtable, MemtablePool};
-use crate::merge::{MergeOperator, RangeTombstone};
+use crate::merge::{MergeOperators, RangeTombstone};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Kind, Result, SequenceNumber, parallel};
 use std::ops::RangeInclusive;
@@ -46,8 +46,8 @@ impl Background {
                 let mut space = spaces.lock().pop().unwrap_or_default();
                 let (memtables, references) = (&self.generations.memtables, &self.read.value_file_refs);
                 let memtable = sizes.take(&*self.read.storage, memtables)?;
-                let operator = self.read.merge_operator.as_deref();
-                let filled = fill(memtable, (references, operator), contents, &ranges[at], &mut space);
+                let operators = &*self.read.merge_operators;
+                let filled = fill(memtable, (references, operators), contents, &ranges[at], &mut space);
                 spaces.lock().push(space);
                 filled
             });
@@ -107,12 +107,12 @@ impl FillSizes {
 /// A generation with the log's entries of a range of numbers, in an empty Memtable. Any thread.
 pub(crate) fn fill(
     memtable: Arc<Memtable>,
-    (value_file_refs, operator): (&Arc<ValueFileRefs>, Option<&dyn MergeOperator>),
+    (value_file_refs, operators): (&Arc<ValueFileRefs>, &MergeOperators),
     contents: &LogContents,
     range: &RangeInclusive<SequenceNumber>,
     space: &mut FillSpace,
 ) -> Result<Arc<Generation>> {
-    let mut fill = BulkFill::new(memtable, space, operator);
+    let mut fill = BulkFill::new(memtable, space, operators);
     let mut value_files = Vec::new();
     contents.read(range, &mut |number, operations| {
         for operation in operations {

@@ -17,7 +17,7 @@ use crate::io::{OpenMode, Storage};
 use crate::log::salvage::{FoundSegment, found_segments};
 use crate::log::{self, Access, Recovered, RecoveryInput};
 use crate::manifest::ManifestState;
-use crate::merge::{MergeOperator, ScanLength};
+use crate::merge::{MergeOperators, ScanLength};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, fork};
@@ -78,7 +78,7 @@ impl FileReaders {
         snapshots: Arc<SnapshotRegistry>,
         last: SequenceNumber,
         view: ViewCell,
-        merge_operator: Option<Arc<dyn MergeOperator>>,
+        merge_operators: Arc<MergeOperators>,
     ) -> ReadPath {
         ReadPath {
             storage,
@@ -95,7 +95,7 @@ impl FileReaders {
             cache: self.cache,
             branches: self.branches,
             closed: false.into(),
-            merge_operator,
+            merge_operators,
             process: fork::ForkCount::current(),
         }
     }

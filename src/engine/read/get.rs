@@ -11,7 +11,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::format::value_file::ValueReference;
 use crate::memory::Operands;
 use crate::util::planted::planted;
-use crate::util::{Error, Kind, Result, SequenceNumber};
+use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber};
 
 /// The key and the snapshot of a get.
 #[derive(Clone, Copy)]
@@ -188,11 +188,11 @@ impl ReadPath {
         } else {
             self.gather(view, lookup, pages, &mut operands, out)?
         };
-        Ok(self.fold_onto(lookup.key.bytes, base, operands, out)?)
+        Ok(self.fold_onto(lookup.key, base, operands, out)?)
     }
 
     /// Folds operands, newest first, into the stored value below them, which has this kind and is in `out`.
-    fn fold_onto(&self, key: &[u8], base: Kind, mut operands: Vec<Vec<u8>>, out: &mut Vec<u8>) -> Result<bool> {
+    fn fold_onto(&self, key: UserKey<&[u8]>, base: Kind, mut operands: Vec<Vec<u8>>, out: &mut Vec<u8>) -> Result<bool> {
         let has_base = self.resolve(base, out)?;
         if operands.is_empty() {
             return Ok(has_base);
@@ -278,22 +278,32 @@ impl ReadPath {
         if operands.len() < 2 || base == Kind::ValueReference {
             return Ok(None);
         }
-        let is_live = self.fold_onto(key.bytes, base, operands, out)?;
+        let is_live = self.fold_onto(key, base, operands, out)?;
         Ok(Some(NewestVersion { is_live, number, tree_checked_through }))
     }
 
     /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.
-    pub(crate) fn fold(&self, key: &[u8], has_base: bool, operands: &[Vec<u8>], value: &mut Vec<u8>) -> Result<()> {
-        let Some(operator) = &self.merge_operator else {
-            let reason =
-                "the store was opened without a merge operator; open it with the one that they were written for";
-            return Err(Error::MergeOperands { key: key.to_vec(), reason: reason.to_owned() });
-        };
-        let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
-        let base = std::mem::take(value);
-        operator
-            .full_merge(key, has_base.then_some(&base[..]), &operands, value)
-            .map_err(|said| refused(key, &**operator, &said))
+    pub(crate) fn fold(
+        &self,
+        key: UserKey<&[u8]>,
+        has_base: bool,
+        operands: &[Vec<u8>],
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let UserKey { keyspace, bytes: key } = key;
+        self.merge_operators.with(keyspace, |operator| {
+            let Some(operator) = operator else {
+                let what = if keyspace == KeyspaceId::DEFAULT { "store" } else { "keyspace" };
+                let reason =
+                    format!("the {what} was opened without a merge operator; open it with the one that they were written for");
+                return Err(Error::MergeOperands { key: key.to_vec(), reason });
+            };
+            let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
+            let base = std::mem::take(value);
+            operator
+                .full_merge(key, has_base.then_some(&base[..]), &operands, value)
+                .map_err(|said| refused(key, operator, &said))
+        })
     }
 
     /// Turns the stored value of an entry into the user's value. The caller's view keeps value files from being

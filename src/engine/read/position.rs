@@ -13,10 +13,11 @@ use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::user_key::UserKey;
 use crate::memory::Memtable;
 use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, ScanLength, Values, VisibleCursor};
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Kind, Result};
+use crate::util::{KeyspaceId, Kind, Result, key};
 
 /// Most rows that a step reads ahead.
 const AHEAD_MAX: usize = 64;
@@ -291,7 +292,8 @@ impl Position {
             if operands.is_empty() {
                 debug_assert!(live, "the visible cursor skips tombstones");
             } else {
-                read.fold(&self.key[KeyspaceId::BYTES..], live, operands, &mut self.value)?;
+                let key = UserKey::new(key::keyspace(&self.key), &self.key[KeyspaceId::BYTES..]);
+                read.fold(key, live, operands, &mut self.value)?;
             }
         }
         if cached.view.version < read.view.version() {

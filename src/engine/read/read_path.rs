@@ -14,7 +14,7 @@ use crate::engine::state::view::ViewCell;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::stats::{BranchFile, LevelStats, Stats};
 use crate::io::Storage;
-use crate::merge::{MergeOperator, ScanLength};
+use crate::merge::{MergeOperators, ScanLength};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, Result, fork, key};
@@ -38,8 +38,8 @@ pub(crate) struct ReadPath {
     pub(crate) cache: Arc<PageCache>,
     pub(crate) branches: Arc<BranchContext>,
     pub(crate) closed: AtomicBool,
-    /// Folds merge operands. If `None`, a read that finds operands is an error.
-    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// They fold merge operands. A read that finds operands without an operator is an error.
+    pub(crate) merge_operators: Arc<MergeOperators>,
     /// The process that opened the store.
     pub(crate) process: fork::ForkCount,
 }

@@ -4,7 +4,7 @@ use super::bounds::UserRange;
 use super::key_change::{KeyChange, OPERAND_BYTES_END, refused};
 use super::key_range::KeyRange;
 use super::user_key::UserKey;
-use crate::merge::MergeOperator;
+use crate::merge::MergeOperators;
 use crate::merge::operator::join_operands;
 use crate::util::{KeyspaceId, Result};
 
@@ -228,14 +228,22 @@ impl WriteBatch {
         self.steps.iter().any(|step| matches!(step, Step::DeleteRange(_)))
     }
 
+    /// Its operands with their keys.
+    pub(crate) fn operands(&self) -> impl Iterator<Item = (UserKey<&[u8]>, &[u8])> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Write(KeyWrite { key, change: KeyChange::Merge(operand) }) => Some((key.as_bytes(), &operand[..])),
+            _ => None,
+        })
+    }
+
     /// Whether it merges.
     pub(crate) fn merges(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Write(KeyWrite { change: KeyChange::Merge(_), .. })))
+        self.operands().next().is_some()
     }
 
     /// What the operations make together. Those of one key become one, the last put or delete, with the operands after it
-    /// folded into it. Requires an operator if the batch merges. An error is the operator's.
-    pub(crate) fn resolve(self, operator: Option<&dyn MergeOperator>) -> Result<(Effects, Vec<UnjoinedOperands>)> {
+    /// folded into it. Requires an operator for each operand. An error is the operator's.
+    pub(crate) fn resolve(self, operators: &MergeOperators) -> Result<(Effects, Vec<UnjoinedOperands>)> {
         let (mut writes, mut deleted) = (Vec::with_capacity(self.steps.len()), Vec::new());
         let mut merges = false;
         for (at, step) in self.steps.into_iter().enumerate() {
@@ -250,8 +258,8 @@ impl WriteBatch {
         // The sort is stable, so the writes of one key keep their order.
         writes.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
         let mut unjoined = Vec::new();
-        if let Some(operator) = operator.filter(|_| merges) {
-            (writes, unjoined) = fold_operands(writes, &deleted, operator)?;
+        if merges {
+            (writes, unjoined) = fold_operands(writes, &deleted, operators)?;
         }
         writes.dedup_by(|next, last| {
             let is_same = next.1.key == last.1.key;
@@ -359,7 +367,7 @@ type Placed = (usize, KeyWrite);
 fn fold_operands(
     writes: Vec<Placed>,
     deleted: &[(usize, UserRange)],
-    operator: &dyn MergeOperator,
+    operators: &MergeOperators,
 ) -> Result<(Vec<Placed>, Vec<UnjoinedOperands>)> {
     let mut folded: Vec<Placed> = Vec::with_capacity(writes.len());
     let mut unjoined = Vec::new();
@@ -386,6 +394,9 @@ fn fold_operands(
             folded.extend(base.map(|change| (last, KeyWrite { key, change })));
             continue;
         }
+        let operator = operators.get(key.keyspace);
+        debug_assert!(operator.is_some(), "operands were checked with their operator");
+        let Some(operator) = operator.as_deref() else { continue };
         let Some(base) = base else {
             let tagged = operands.into_iter().map(|operand| ((), operand)).collect();
             let mut joined = join_operands(operator, &key.bytes, tagged, OPERAND_BYTES_END - 1);
@@ -416,7 +427,9 @@ fn fold_operands(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::merge::MergeOperator;
     use crate::merge::operator::Append;
+    use crate::util::sync::Arc;
 
     fn value(write: &KeyWrite) -> Option<&[u8]> {
         match write.change.as_bytes() {
@@ -456,11 +469,11 @@ mod tests {
         let joined = |key: &str, change| KeyWrite { key: UserKey::of_default(key).to_owned(), change };
         let put = |key, value: &str| joined(key, KeyChange::Put(value.into()));
         let all = [put("b", "12"), put("c", "3"), put("d", "2"), put("e", "23"), put("g", "1")];
-        let (effects, unjoined) = batch.clone().resolve(Some(&Append)).unwrap();
+        let (effects, unjoined) = batch.clone().resolve(&MergeOperators::new(Some(Arc::new(Append)))).unwrap();
         assert_eq!(effects.writes[0], joined("a", KeyChange::Merge("12".into())));
         assert_eq!((&effects.writes[1..], unjoined.len()), (&all[..], 0));
         // Without a way to join operands, a key with several of them is left to be read.
-        let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
+        let (effects, unjoined) = batch.resolve(&MergeOperators::new(Some(Arc::new(Words)))).unwrap();
         assert_eq!(effects.writes, all);
         assert_eq!(
             unjoined,
@@ -475,7 +488,7 @@ mod tests {
         batch.merge("b", "1").merge("b", "2").delete("b");
         batch.merge("c", "1").merge("c", "2").delete_range("c".."d").merge("c", "3");
         batch.merge("d", "1").merge("d", "2").delete_range("d"..);
-        let (effects, unjoined) = batch.resolve(Some(&Words)).unwrap();
+        let (effects, unjoined) = batch.resolve(&MergeOperators::new(Some(Arc::new(Words)))).unwrap();
         let view: Vec<_> = effects.writes.iter().map(|write| (&write.key.bytes[..], value(write))).collect();
         assert_eq!(view, [(&b"a"[..], Some(&b"45"[..])), (b"b", None), (b"c", Some(b"3"))]);
         assert!(unjoined.is_empty());
@@ -517,7 +530,7 @@ mod tests {
     fn the_last_operation_on_a_key_wins() {
         let mut batch = WriteBatch::new();
         batch.put("b", "1").put("a", "1").delete("b").put("a", "2").put("c", "").delete("d").put("d", "4");
-        let resolved = batch.resolve(None).unwrap().0;
+        let resolved = batch.resolve(&MergeOperators::default()).unwrap().0;
         assert!(resolved.deleted.is_empty());
         let view: Vec<_> = resolved.writes.iter().map(|op| (&op.key.bytes[..], value(op))).collect();
         assert_eq!(
@@ -536,7 +549,7 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put("a", "1").put("b", "1").delete("c").put("d", "1");
         batch.delete_range("b".."d").put("c", "2").delete_range("e"..).delete_range("c\0"..="c1").put("f", "2");
-        let resolved = batch.resolve(None).unwrap().0;
+        let resolved = batch.resolve(&MergeOperators::default()).unwrap().0;
         let view: Vec<_> = resolved.writes.iter().map(|write| (&write.key.bytes[..], value(write))).collect();
         let put = |key: &'static str, value: &'static str| (key.as_bytes(), Some(value.as_bytes()));
         assert_eq!(view, [put("a", "1"), put("c", "2"), put("d", "1"), put("f", "2")]);
@@ -553,6 +566,6 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.delete_range("b".."a").delete_range("a".."a");
         assert_eq!(batch.len(), 2);
-        assert!(batch.resolve(None).unwrap().0.is_empty());
+        assert!(batch.resolve(&MergeOperators::default()).unwrap().0.is_empty());
     }
 }

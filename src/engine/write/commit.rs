@@ -282,10 +282,11 @@ impl Committer {
     /// operator. Returns the folds with the places of their entries.
     #[inline(never)]
     fn fold(&self, generation: &Generation, entries: &[Entry<'_>], mut budget: FoldBudget) -> Vec<(usize, Fold)> {
-        let Some(operator) = self.read.merge_operator.as_deref() else { return Vec::new() };
         let operands = entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::Merge);
         let fold = |(at, entry): (usize, &Entry<'_>)| {
-            let fold = generation.memtable.fold(entry.hashed_key(), &entry.value, operator)?;
+            let fold = self.read.merge_operators.with(entry.key.keyspace, |operator| {
+                generation.memtable.fold(entry.hashed_key(), &entry.value, operator?)
+            })?;
             budget.take(fold.bytes()).then_some((at, fold))
         };
         operands.filter_map(fold).collect()

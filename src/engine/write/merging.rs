@@ -8,22 +8,31 @@ use super::commit::Write;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::sizes::{check_operand, check_sizes};
 use super::write_path::WritePath;
-use crate::engine::types::batch::{Effects, KeyWrite, Operation, UnjoinedOperands, WriteBatch};
+use crate::engine::types::batch::{Effects, KeyWrite, UnjoinedOperands, WriteBatch};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
-use crate::util::{Result, SequenceNumber};
+use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
+use crate::util::{Error, KeyspaceId, Result, SequenceNumber};
 
 impl WritePath {
+    /// The merge operator of a keyspace.
+    pub(crate) fn merge_operator(&self, keyspace: KeyspaceId) -> Result<Arc<dyn MergeOperator>> {
+        self.read.merge_operators.get(keyspace).ok_or_else(|| no_operator(keyspace))
+    }
+
+    /// Checks an operand of a key.
+    pub(crate) fn check_operand(&self, key: UserKey<&[u8]>, operand: &[u8]) -> Result<()> {
+        self.read.merge_operators.with(key.keyspace, |operator| {
+            check_operand(operator.ok_or_else(|| no_operator(key.keyspace))?, key.bytes, operand)
+        })
+    }
+
     /// Applies a batch with merges.
     pub(super) fn write_merges(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        let operator = self.merge_operator()?;
-        for operation in batch.iter() {
-            if let Operation::Merge { key, operand } = operation {
-                check_operand(operator, key, operand)?;
-            }
-        }
-        let (effects, unjoined) = batch.resolve(Some(operator))?;
+        batch.operands().try_for_each(|(key, operand)| self.check_operand(key, operand))?;
+        let (effects, unjoined) = batch.resolve(&self.read.merge_operators)?;
         if unjoined.is_empty() {
             return self.write_all(&effects, None, durability).map(drop);
         }
@@ -48,7 +57,7 @@ impl WritePath {
         for UnjoinedOperands { key, operands } in unjoined {
             let mut value = Vec::new();
             let newest = self.read.get_newest(key.as_bytes(), &mut value)?;
-            self.read.fold(&key.bytes, newest.is_live, operands, &mut value)?;
+            self.read.fold(key.as_bytes(), newest.is_live, operands, &mut value)?;
             effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
             reads.push(ReadKey::new(key.as_bytes(), newest.number));
             tree_checked_through = tree_checked_through.min(newest.tree_checked_through);
@@ -86,4 +95,11 @@ impl WritePath {
         }
         Ok(())
     }
+}
+
+fn no_operator(keyspace: KeyspaceId) -> Error {
+    Error::InvalidArgument(match keyspace {
+        KeyspaceId::DEFAULT => "the store has no merge operator; open it with `Options::merge_operator`".into(),
+        _ => "the keyspace has no merge operator; create it with `KeyspaceOptions::merge_operator`".into(),
+    })
 }

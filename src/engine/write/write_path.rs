@@ -4,7 +4,7 @@ use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::Entry;
 use super::precondition::{Precondition, WriteOutcome};
-use super::sizes::{check_batch, check_operand, check_range, check_sizes};
+use super::sizes::{check_batch, check_range, check_sizes};
 use super::throttle::Throttle;
 use super::writer_threads::{Borrowed, RetiredStates, ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
@@ -20,7 +20,6 @@ use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
 use crate::memory::MemtableWriter;
-use crate::merge::MergeOperator;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, FileNumbers, Kind, Result, SequenceNumber, limits};
@@ -92,15 +91,8 @@ impl WritePath {
 
     /// Merges an operand into one key.
     pub(crate) fn merge(&self, key: UserKey<&[u8]>, operand: &[u8], durability: Durability) -> Result<()> {
-        check_operand(self.merge_operator()?, key.bytes, operand)?;
+        self.check_operand(key, operand)?;
         self.write_key(key, KeyChange::Merge(operand), None, durability).map(drop)
-    }
-
-    /// The store's merge operator.
-    pub(crate) fn merge_operator(&self) -> Result<&dyn MergeOperator> {
-        self.read.merge_operator.as_deref().ok_or_else(|| {
-            Error::InvalidArgument("the store has no merge operator; open it with `Options::merge_operator`".into())
-        })
     }
 
     /// Like `write_one`, for a key whose size was checked, if the precondition holds.
@@ -140,7 +132,7 @@ impl WritePath {
         if batch.merges() {
             return self.write_merges(batch, durability);
         }
-        let (effects, _) = batch.resolve(None)?;
+        let (effects, _) = batch.resolve(&self.read.merge_operators)?;
         self.write_all(&effects, None, durability).map(drop)
     }
 

@@ -14,13 +14,13 @@
 use super::memtable::Memtable;
 use super::order;
 use crate::memory::buffer::boundaries::common_prefix;
-use crate::memory::entry::node::Target;
+use crate::memory::entry::node::{Node, Target};
 use crate::memory::entry::version::Version;
 use crate::merge::operator::join_operands;
-use crate::merge::{MergeOperator, RangeTombstone, RangeTombstones};
+use crate::merge::{MergeOperator, MergeOperators, RangeTombstone, RangeTombstones};
 use crate::util::arena::Offset;
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
+use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, key, limits};
 
 /// How far ahead lines of the index are prefetched; nodes twice as far.
 const AHEAD: usize = 8;
@@ -42,16 +42,16 @@ pub struct FillSpace {
 pub struct BulkFill<'a> {
     memtable: Arc<Memtable>,
     space: &'a mut FillSpace,
-    operator: Option<&'a dyn MergeOperator>,
+    operators: &'a MergeOperators,
 }
 
 impl<'a> BulkFill<'a> {
     /// Requires an empty Memtable that no other thread has.
-    pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace, operator: Option<&'a dyn MergeOperator>) -> Self {
+    pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace, operators: &'a MergeOperators) -> Self {
         let alone = memtable.is_empty() && Arc::strong_count(&memtable) == 1;
         assert!(alone, "a bulk fill requires an empty Memtable that nothing else refers to");
         space.nodes.clear();
-        Self { memtable, space, operator }
+        Self { memtable, space, operators }
     }
 
     /// Adds a version. Of versions with equal keys and equal numbers, the one added last is the newer.
@@ -70,13 +70,10 @@ impl<'a> BulkFill<'a> {
 
     /// Sorts and links all entries, and returns the Memtable.
     pub fn finish(self) -> Arc<Memtable> {
-        let Self { memtable, space, operator } = self;
+        let Self { memtable, space, operators } = self;
         let versions = space.nodes.len();
         sort(&memtable, space);
-        let folded = match operator {
-            Some(operator) => space.nodes.iter().map(|node| fold_chain(&memtable, *node, operator)).sum(),
-            None => 0,
-        };
+        let folded: usize = space.nodes.iter().map(|node| fold_chain(&memtable, *node, operators)).sum();
         link(&memtable, &space.nodes);
         memtable.count_filled((versions - folded) as u64);
         memtable
@@ -118,12 +115,16 @@ fn sort_whole_keys(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
 
 /// Folds the operands of a key as far as possible, so that a counter takes one version however often the log adds to it.
 /// No snapshot is older than the Memtable. Returns how many versions are gone.
-fn fold_chain(memtable: &Memtable, node: Offset, operator: &dyn MergeOperator) -> usize {
+fn fold_chain(memtable: &Memtable, node: Offset, operators: &MergeOperators) -> usize {
     let node = memtable.node(node);
     let newest = node.newest(memtable.arena());
     if newest.kind() != Kind::Merge {
         return 0;
     }
+    operators.with(key::keyspace(node.encoded_key()), |operator| operator.map_or(0, |operator| fold_operands(memtable, node, newest, operator)))
+}
+
+fn fold_operands(memtable: &Memtable, node: Node<'_>, newest: Version<'_>, operator: &dyn MergeOperator) -> usize {
     let key = node.encoded_key();
     let hidden_below = memtable.covering(key, SequenceNumber::MAX);
     let chain: Vec<Version<'_>> = std::iter::successors(Some(newest), |version| memtable.older(*version)).collect();
@@ -215,12 +216,13 @@ mod tests {
 
     fn filled(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
         let mut space = FillSpace::default();
+        let none = MergeOperators::default();
         // The content left by an earlier fill must not matter.
         let mut earlier =
-            BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, None);
+            BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, &none);
         earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
         drop(earlier);
-        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, None);
+        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, &none);
         for (keyspace, key, kind, value, number) in entries {
             fill.add(*keyspace, key, *kind, value, SequenceNumber(*number));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::{BulkFill, FillSpace, Operands};
-use crate::merge::MergeOperator;
+use crate::merge::{MergeOperator, MergeOperators};
 use crate::merge::operator::{Add, Append};
 
 /// Appends, and cannot join operands.
@@ -287,8 +287,9 @@ fn readers_beside_writers_that_fold() {
 #[test]
 fn a_bulk_fill_folds_operands() {
     let mut space = FillSpace::default();
-    let fill = |operator: Option<&dyn MergeOperator>, space: &mut FillSpace| {
-        let mut fill = BulkFill::new(pool(1 << 20).take(), space, operator);
+    let fill = |operator: Option<Arc<dyn MergeOperator>>, space: &mut FillSpace| {
+        let operators = MergeOperators::new(operator);
+        let mut fill = BulkFill::new(pool(1 << 20).take(), space, &operators);
         let mut last = 0;
         let mut add = |fill: &mut BulkFill<'_>, user_key: &[u8], kind, value: &[u8]| {
             last += 1;
@@ -320,11 +321,11 @@ fn a_bulk_fill_folds_operands() {
         };
         rows.into_iter().map(show).collect::<Vec<_>>()
     };
-    let folded = fill(Some(&Append), &mut space);
+    let folded = fill(Some(Arc::new(Append)), &mut space);
     let all =
         ["alone 10 Merge 1111111111", "based 13 Put pqr", "deleted 15 Put s", "range 102 Put uv", "range/ 17 Merge w"];
     assert_eq!((found(&folded), folded.entries()), (all.map(String::from).to_vec(), 5));
-    let words = fill(Some(&Words), &mut space);
+    let words = fill(Some(Arc::new(Words)), &mut space);
     assert_eq!((found(&words)[10..].to_vec(), words.entries()), (all[1..].iter().map(|s| s.to_string()).collect(), 14));
     assert_eq!(fill(None, &mut space).entries(), 19);
 }

@@ -2,11 +2,12 @@
 //! result of replaying the writes in order.
 
 use super::{Random, sorted};
-use crate::merge::operator::MergeOperator;
+use crate::merge::operator::{MergeOperator, MergeOperators};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
 use crate::merge::{
     EntryRef, MergeCursor, RangeTombstone, RangeTombstones, Retention, Values, VersionFilter, VisibleCursor,
 };
+use crate::util::sync::Arc;
 use crate::util::{Kind, SequenceNumber};
 use std::collections::BTreeMap;
 
@@ -47,8 +48,13 @@ impl MergeOperator for Refuse {
     }
 }
 
-const OPERATORS: [Option<&dyn MergeOperator>; 4] =
-    [None, Some(&Refuse), Some(&Append { joins: false }), Some(&Append { joins: true })];
+fn operators() -> [Arc<MergeOperators>; 4] {
+    [Arc::default(), of(Refuse), of(Append { joins: false }), of(Append { joins: true })]
+}
+
+fn of(operator: impl MergeOperator) -> Arc<MergeOperators> {
+    MergeOperators::new(Some(Arc::new(operator)))
+}
 
 /// Entries in order, and their range tombstones.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,9 +74,9 @@ impl Data {
         Self { entries: sorted(entries), tombstones }
     }
 
-    fn passed(&self, pins: &[u64], bottom: bool, operator: Option<&dyn MergeOperator>) -> Self {
+    fn passed(&self, pins: &[u64], bottom: bool, operators: &MergeOperators) -> Self {
         let retention = Retention::new(pins.iter().copied().map(SequenceNumber).collect());
-        let filter = VersionFilter::new(&retention, bottom).with_operator(operator);
+        let filter = VersionFilter::new(&retention, bottom).with_operators(Some(operators));
         let mut filter = filter.with_tombstones(&self.tombstones);
         let mut entries = Vec::new();
         let mut keep = |entry: EntryRef<'_>| {
@@ -175,8 +181,8 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
     for chain in chains(4) {
         for bits in 0..1 << 6 {
             let pins = members(bits);
-            for (bottom, operator) in [false, true].into_iter().flat_map(|bottom| OPERATORS.map(|one| (bottom, one))) {
-                assert_same(&chain, &chain.passed(&pins, bottom, operator), &pins);
+            for (bottom, operator) in [false, true].into_iter().flat_map(|bottom| operators().map(|one| (bottom, one))) {
+                assert_same(&chain, &chain.passed(&pins, bottom, &operator), &pins);
             }
         }
     }
@@ -187,7 +193,7 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
 fn the_bottom_without_snapshots_has_only_live_keys() {
     for chain in chains(5) {
         for joins in [false, true] {
-            let whole = chain.passed(&[], true, Some(&Append { joins }));
+            let whole = chain.passed(&[], true, &of(Append { joins }));
             assert!(whole.tombstones.is_empty() && whole.entries.iter().all(|entry| entry.kind == Kind::Put));
             assert_eq!(whole.entries.len(), chain.played(9).len(), "{chain:?} became {whole:?}");
         }
@@ -200,7 +206,7 @@ fn the_bottom_without_snapshots_has_only_live_keys() {
 fn no_more_versions_remain_than_there_are_readers() {
     for chain in chains(5) {
         for pins in [vec![], vec![2], vec![2, 3]] {
-            let passed = chain.passed(&pins, false, Some(&Append { joins: true }));
+            let passed = chain.passed(&pins, false, &of(Append { joins: true }));
             assert!(passed.entries.len() <= pins.len() + 1, "pins {pins:?}: {chain:?} became {passed:?}");
         }
     }
@@ -211,7 +217,7 @@ fn no_more_versions_remain_than_there_are_readers() {
 #[test]
 fn partial_passes_and_then_a_full_pass_change_no_answer() {
     for (count, chain) in chains(4).enumerate() {
-        let operator = OPERATORS[count % OPERATORS.len()];
+        let operator = &operators()[count % 4];
         for (first_bits, split, old_bottom) in
             (0..1 << 5).flat_map(|bits| (1..4).flat_map(move |split| [(bits, split, false), (bits, split, true)]))
         {
@@ -261,7 +267,7 @@ fn a_long_history_of_bundles_changes_no_answer() {
     for seed in 0..80 {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let operator = OPERATORS[seed as usize % OPERATORS.len()];
+        let operator = &operators()[seed as usize % 4];
         let mut all = Data::default();
         // Oldest first.
         let mut bundles: Vec<Data> = Vec::new();

@@ -81,7 +81,7 @@ pub fn check_stored(
     deep: bool,
     report: &mut dyn FnMut(Result<()>) -> Result<()>,
 ) -> Result<()> {
-    let tuning = Arc::new(LevelsTuning::new(shape, 0, 0, None));
+    let tuning = Arc::new(LevelsTuning::new(shape, 0, 0, Arc::default()));
     let version = match open::version(context, tuning, state) {
         Ok(version) => version,
         Err(error) => return report(Err(error)),

@@ -5,6 +5,8 @@ use crate::branch::BlockingPages;
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::levels::{Levels, LevelsOptions, LevelsTuning};
 use crate::disk::runs::requested_range::RequestedRange;
+use crate::disk::runs::testing::Append;
+use crate::merge::MergeOperators;
 use crate::util::hash::encoded_key_hash;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, SequenceNumber};
@@ -75,7 +77,7 @@ fn smaller_buffers_at_the_next_opening_are_written_to_files() {
     let mut rig = filled(&with_buffers(8 * MEMTABLE));
     let mut random = Random(6);
     let shape = rig.state.levels.unwrap();
-    let tuning = LevelsTuning::new(shape, MEMTABLE, MEMTABLE / 16, Some(Arc::new(crate::disk::runs::testing::Append)));
+    let tuning = LevelsTuning::new(shape, MEMTABLE, MEMTABLE / 16, MergeOperators::new(Some(Arc::new(Append))));
     assert!(rig.version.buffered_bytes() > 2 * tuning.buffer_bytes);
     (rig.levels, rig.version) = Levels::open(Arc::clone(&rig.context), tuning, &rig.state).unwrap();
     rig.work();

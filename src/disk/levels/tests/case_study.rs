@@ -116,7 +116,7 @@ fn before(context: &Arc<BranchContext>) -> ManifestState {
 }
 
 fn open(context: &Arc<BranchContext>, state: &ManifestState) -> (Levels, Arc<LevelsVersion>) {
-    let tuning = LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 64 << 20, None);
+    let tuning = LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 64 << 20, Arc::default());
     let (levels, version) = Levels::open(Arc::clone(context), tuning, state).unwrap();
     check_runs(&version, state).unwrap();
     (levels, version)

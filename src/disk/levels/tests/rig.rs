@@ -12,7 +12,7 @@ use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::manifest::ManifestState;
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, Retention};
+use crate::merge::{Cursor, MergeOperators, Retention};
 use crate::util::sync::{Arc, AtomicBool};
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,5 +256,5 @@ impl Rig {
 
 /// The tuning of a state.
 pub fn tuning(state: &ManifestState) -> LevelsTuning {
-    LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 32 * MEMTABLE, Some(Arc::new(Append)))
+    LevelsTuning::new(state.levels.unwrap(), MEMTABLE, 32 * MEMTABLE, MergeOperators::new(Some(Arc::new(Append))))
 }

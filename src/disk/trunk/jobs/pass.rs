@@ -52,7 +52,7 @@ impl<'a> Pass<'a> {
     }
 
     fn rules(&self) -> PassRules<'_> {
-        let operator = self.options.merge_operator.as_deref();
-        PassRules { retention: self.retention, operator, progress: self.progress }
+        let operators = Some(&*self.options.merge_operators);
+        PassRules { retention: self.retention, operators, progress: self.progress }
     }
 }

@@ -4,14 +4,14 @@
 use super::rig::{AnyWrite, Append, Random, Rig, number_key, small_options};
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::{Job, Outcome, TrunkOptions};
-use crate::merge::Cursor;
+use crate::merge::{Cursor, MergeOperators};
 use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicBool};
 
 fn options(folds: bool, branch_bytes: u64) -> TrunkOptions {
     let mut options = small_options(branch_bytes);
     if folds {
-        options.merge_operator = Some(Arc::new(Append));
+        options.merge_operators = MergeOperators::new(Some(Arc::new(Append)));
     }
     options
 }
