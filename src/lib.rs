@@ -68,12 +68,12 @@ mod value;
 #[cfg(feature = "async")]
 pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use db::{
-    BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
-    CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability, Goal, Iter,
-    KeyRange, Keys, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation,
-    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder,
-    Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification,
-    VerifyReport, WriteBatch, WriteOptions,
+    BackgroundKind, BackgroundPause, BackgroundTask, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress,
+    CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
+    Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss,
+    LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport,
+    Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter,
+    TransactionKeys, TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::MergeOperator;
 pub use util::fork::ForkCount;

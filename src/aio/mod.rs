@@ -291,17 +291,17 @@ impl AsyncDb {
 
     /// `Db::first`.
     pub async fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(Db::first).await
+        self.run_blocking(|db| db.first()).await
     }
 
     /// `Db::last`.
     pub async fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(Db::last).await
+        self.run_blocking(|db| db.last()).await
     }
 
     /// `Db::is_empty`.
     pub async fn is_empty(&self) -> Result<bool> {
-        self.run_blocking(Db::is_empty).await
+        self.run_blocking(|db| db.is_empty()).await
     }
 
     /// `Db::take`.
@@ -312,12 +312,12 @@ impl AsyncDb {
 
     /// `Db::pop_first`.
     pub async fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(Db::pop_first).await
+        self.run_blocking(|db| db.pop_first()).await
     }
 
     /// `Db::pop_last`.
     pub async fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(Db::pop_last).await
+        self.run_blocking(|db| db.pop_last()).await
     }
 
     /// `Db::compact`.

@@ -6,6 +6,7 @@
 //! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
+use super::keyspace::catalog::load_operators;
 use crate::disk::TrunkOptions;
 use crate::engine::background::background::Background;
 use crate::engine::open::host::Host;
@@ -60,7 +61,9 @@ impl DeterministicDb {
         let clock = storage.deterministic_clock();
         let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
         let db = Db::of(engine);
+        load_operators(&db.engine.read)?;
         db.engine.background.refill(&contents)?;
+        load_operators(&db.engine.read)?;
         Ok(Self { db })
     }
 

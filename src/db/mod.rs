@@ -7,18 +7,19 @@ mod db;
 mod deterministic;
 pub(crate) mod iter;
 mod iter_adapters;
-#[cfg(test)]
-mod keyspace_tests;
+mod keyspace;
+mod keyspaces;
 mod maintenance;
 #[cfg(feature = "async")]
 mod nonblocking;
+mod open_store;
 #[cfg(test)]
 mod page_reads_tests;
 mod read_only;
 mod readable;
-mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
+mod within;
 
 pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
@@ -40,7 +41,9 @@ pub use db::Db;
 pub use deterministic::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};
 pub use iter::Iter;
 pub use iter_adapters::{Keys, PinnedPairs};
+pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use read_only::ReadOnlyDb;
 pub use readable::Readable;
 pub use snapshot::Snapshot;
-pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys};
+pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace};
+pub use within::BatchKeyspace;

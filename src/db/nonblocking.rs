@@ -1,15 +1,14 @@
 //! What `aio` needs to know to keep its threads from waiting.
 
-use super::db::Db;
+use super::keyspace::Keyspace;
 use super::snapshot::Snapshot;
 use crate::engine::types::options::WriteOptions;
-use crate::engine::types::user_key::UserKey;
 use crate::util::{Result, SequenceNumber};
 
-impl Db {
+impl Keyspace {
     /// Like `get`; `None` if the disk would have to be read for the answer.
     pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        self.engine.read.get_nonblocking(UserKey::of_default(key), SequenceNumber::MAX)
+        self.engine.read.get_nonblocking(self.key(key), SequenceNumber::MAX)
     }
 
     /// Whether a write of this many bytes of keys and values, with the largest value of `largest_value` bytes, would

@@ -1,17 +1,19 @@
-//! `Readable`: the reads that a store, a snapshot, a read-only store and a transaction have in common.
+//! `Readable`: the reads that keyspaces, snapshots, read-only stores and transactions have in common.
 
 use super::db::Db;
 use super::iter::{Iter, Pair};
+use super::keyspace::Keyspace;
 use super::read_only::ReadOnlyDb;
 use super::snapshot::Snapshot;
-use super::transaction::{Transaction, TransactionIter};
+use super::transaction::{Transaction, TransactionIter, TransactionKeyspace};
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use std::iter::FusedIterator;
 use std::ops::ControlFlow;
 
-/// The reads of [`Db`], [`Snapshot`], [`ReadOnlyDb`] and [`Transaction`], for functions that work on any of them. Each of
+/// The reads of [`Db`], [`Keyspace`], [`Snapshot`], [`ReadOnlyDb`], [`Transaction`] and [`TransactionKeyspace`], for
+/// functions that work on any of them. Each of
 /// these types has the same methods itself, so that other code need not import the trait; there it says what a read
 /// sees, and whether it is recorded.
 ///
@@ -85,66 +87,74 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Implements the trait by a type's methods of the same names.
+/// Implements the trait by the methods of the same names that a type has itself, or those of what it derefs to.
 macro_rules! readable {
     ($reader:ty, $iter:ty) => {
-        impl sealed::Sealed for $reader {}
+        readable!($reader, $iter, $reader);
+    };
+    ($reader:ty, $iter:ty, $methods:ty $(, $life:lifetime)?) => {
+        impl $(<$life>)? sealed::Sealed for $reader {}
 
-        impl Readable for $reader {
-            type Iter<'r> = $iter;
+        impl $(<$life>)? Readable for $reader {
+            type Iter<'r>
+                = $iter
+            where
+                Self: 'r;
 
             fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-                self.get(key)
+                <$methods>::get(self, key)
             }
 
             fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-                self.get_into(key, out)
+                <$methods>::get_into(self, key, out)
             }
 
             fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-                self.get_pinned(key)
+                <$methods>::get_pinned(self, key)
             }
 
             fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-                self.multi_get(keys)
+                <$methods>::multi_get(self, keys)
             }
 
             fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-                self.contains_key(key)
+                <$methods>::contains_key(self, key)
             }
 
             fn first(&self) -> Result<Option<Pair>> {
-                self.first()
+                <$methods>::first(self)
             }
 
             fn last(&self) -> Result<Option<Pair>> {
-                self.last()
+                <$methods>::last(self)
             }
 
             fn is_empty(&self) -> Result<bool> {
-                self.is_empty()
+                <$methods>::is_empty(self)
             }
 
             fn iter(&self) -> Result<Self::Iter<'_>> {
-                self.iter()
+                <$methods>::iter(self)
             }
 
             fn range(&self, range: impl KeyRange) -> Result<Self::Iter<'_>> {
-                self.range(range)
+                <$methods>::range(self, range)
             }
 
             fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Self::Iter<'_>> {
-                self.prefix(prefix)
+                <$methods>::prefix(self, prefix)
             }
 
             fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
-                self.for_each(range, visit)
+                <$methods>::for_each(self, range, visit)
             }
         }
     };
 }
 
-readable!(Db, Iter);
+readable!(Keyspace, Iter);
 readable!(Snapshot, Iter);
 readable!(ReadOnlyDb, Iter);
 readable!(Transaction, TransactionIter<'r>);
+readable!(TransactionKeyspace<'t>, TransactionIter<'t>, TransactionKeyspace<'t>, 't);
+readable!(Db, Iter, Keyspace);

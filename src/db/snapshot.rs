@@ -6,6 +6,7 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
+use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::user_key::UserKey;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
@@ -59,13 +60,22 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin, keyspace }
     }
 
-    #[cfg(feature = "async")]
     pub(crate) fn read_path(&self) -> &ReadPath {
         &self.read
     }
 
     pub(crate) fn pin(&self) -> &SnapshotPin {
         &self.pin
+    }
+
+    /// The same moment in another keyspace.
+    pub(super) fn of_keyspace(&self, keyspace: KeyspaceId) -> Self {
+        Self { keyspace, ..self.clone() }
+    }
+
+    /// The opening of the store that it reads.
+    pub(super) fn opening(&self) -> OpeningId {
+        self.read.opening
     }
 
     /// A key of the snapshot's keyspace.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 pub mod branch_footer;
 pub mod branch_properties;
+pub mod catalog;
 pub mod filter_page;
 pub mod log_record;
 pub mod log_segment;

@@ -114,6 +114,27 @@ pub enum Error {
         /// writer has deleted.
         key: Vec<u8>,
     },
+    /// The keyspace was dropped. Nothing was written.
+    #[error("the keyspace {keyspace:?} was dropped")]
+    KeyspaceDropped {
+        /// Its name.
+        keyspace: String,
+    },
+    /// A keyspace has other options than an opening asks for.
+    #[error(
+        "the keyspace {keyspace:?} was created with the {what} {stored:?}, not {asked:?}; leave the option out to take what is \
+         stored"
+    )]
+    KeyspaceMismatch {
+        /// Its name.
+        keyspace: String,
+        /// The option.
+        what: &'static str,
+        /// The keyspace's value of it.
+        stored: String,
+        /// The requested value.
+        asked: String,
+    },
     /// A key has merge operands that could not be folded into a value.
     #[error("the key \"{}\" has merge operands, but {reason}", key.escape_ascii())]
     MergeOperands {

@@ -17,6 +17,8 @@ impl fmt::Display for KeyspaceId {
 impl KeyspaceId {
     /// The keyspace that exists in every store.
     pub const DEFAULT: Self = Self(0);
+    /// Has the names of the others as keys (`format/catalog.rs`).
+    pub const CATALOG: Self = Self(u32::MAX - 1);
     /// Has no keys, so that every keyspace with keys has an end.
     pub const LAST: Self = Self(u32::MAX);
     /// Bytes of the id at the front of an encoded key.

@@ -6,7 +6,6 @@ pub mod error;
 pub mod fork;
 pub mod hash;
 pub mod key;
-pub mod keyspace_map;
 pub mod limits;
 pub mod parallel;
 pub(crate) mod planted;
@@ -19,5 +18,4 @@ pub mod varint;
 
 pub use error::{Error, Result};
 pub use key::KeyspaceId;
-pub use keyspace_map::KeyspaceMap;
 pub use types::{DatabaseId, FileNumber, FileNumbers, Kind, SequenceNumber};

@@ -71,6 +71,8 @@ mod chosen {
         ValueNotCheckedAgain,
         /// Promise 1: a reader does not check that the block it read still is its node's newest (`memory/entry/version.rs`, 2).
         NewestNotReadAgain,
+        /// Promise 1: a writer does not look whether its keyspace was dropped (`engine/types/keyspace_info.rs`, 2).
+        DropUnchecked,
         /// Promise 1: a fold takes the place of what another thread has written since (`memory/table/folding.rs`).
         FoldUnchecked,
         /// Promise 1: what an operand is folded onto leaves the chain before it (`memory/table/folding.rs`, 2).

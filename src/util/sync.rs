@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "it has the whole interface of what it replaces")]
 mod checked;
 
+mod keyspace_map;
 mod striped;
 
 #[cfg(feature = "model-checking")]
@@ -12,6 +13,7 @@ pub use checked::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, RwLock,
     RwLockReadGuard,
 };
+pub use keyspace_map::KeyspaceMap;
 #[cfg(not(feature = "model-checking"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 #[cfg(not(feature = "model-checking"))]

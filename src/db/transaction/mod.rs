@@ -11,11 +11,15 @@ use crate::engine::read::pinned_value::Pinned;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
 use crate::engine::types::key_range::KeyRange;
+use crate::engine::types::keyspace_info::KeyspaceInfo;
+#[cfg(test)]
+use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::options::WriteOptions;
+use crate::engine::write::mode::WriteMode;
 use crate::engine::write::write_path::WritePath;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, KeyspaceId, Result};
-pub(super) use keyspace::TransactionKeyspace;
+pub use keyspace::TransactionKeyspace;
 use std::ops::ControlFlow;
 
 pub use crate::engine::transaction::write_set::Savepoint;
@@ -60,6 +64,8 @@ pub struct Transaction {
 struct State {
     writes: WriteSet,
     reads: ReadSet,
+    /// The keyspaces that were entered, without the default one.
+    keyspaces: Vec<Arc<KeyspaceInfo>>,
 }
 
 impl Transaction {
@@ -72,6 +78,22 @@ impl Transaction {
         })
     }
 
+    /// The part of the transaction in a keyspace.
+    pub(super) fn enter(&self, keyspace: &Arc<KeyspaceInfo>) -> Result<TransactionKeyspace<'_>> {
+        keyspace.check_opening(self.write.read.opening)?;
+        keyspace.check()?;
+        let entered = &mut self.state.lock().keyspaces;
+        if keyspace.id != KeyspaceId::DEFAULT && !entered.contains(keyspace) {
+            entered.push(Arc::clone(keyspace));
+        }
+        Ok(TransactionKeyspace { transaction: self, keyspace: keyspace.id })
+    }
+
+    #[cfg(test)]
+    pub(super) fn opening(&self) -> OpeningId {
+        self.write.read.opening
+    }
+
     fn default_keyspace(&self) -> TransactionKeyspace<'_> {
         TransactionKeyspace { transaction: self, keyspace: KeyspaceId::DEFAULT }
     }
@@ -79,23 +101,23 @@ impl Transaction {
     /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
     /// latter counts as read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.default_keyspace().get(key.as_ref())
+        self.default_keyspace().get(key)
     }
 
     /// Like `get`, into `out`, whose contents it replaces. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.default_keyspace().get_into(key.as_ref(), out)
+        self.default_keyspace().get_into(key, out)
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.default_keyspace().get_pinned(key.as_ref())
+        self.default_keyspace().get_pinned(key)
     }
 
     /// Whether a key has a value. The key counts as read, but not what its value was: a commit also conflicts with a
     /// write that only replaces the value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.default_keyspace().contains_key(key.as_ref())
+        self.default_keyspace().contains_key(key)
     }
 
     /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
@@ -108,12 +130,12 @@ impl Transaction {
     /// # Errors
     /// `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.default_keyspace().put(key.as_ref(), value.as_ref())
+        self.default_keyspace().put(key, value)
     }
 
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.default_keyspace().delete(key.as_ref())
+        self.default_keyspace().delete(key)
     }
 
     /// Merges an operand into the value of a key when the transaction commits; see `Db::merge`. This reads nothing, so
@@ -136,7 +158,7 @@ impl Transaction {
     /// # Errors
     /// Like `Db::merge`. `MergeOperands` if the operator refuses the operand for a value that the transaction has put.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.default_keyspace().merge(key.as_ref(), operand.as_ref())
+        self.default_keyspace().merge(key, operand)
     }
 
     /// Returns the value of a key, and deletes the key when the transaction commits.
@@ -154,7 +176,7 @@ impl Transaction {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.default_keyspace().take(key.as_ref())
+        self.default_keyspace().take(key)
     }
 
     /// Returns the first pair, and deletes its key when the transaction commits. What is before the key counts as read, so
@@ -203,12 +225,12 @@ impl Transaction {
 
     /// Deletes all keys that start with a prefix, as `delete_range` does.
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.default_keyspace().delete_prefix(prefix.as_ref())
+        self.default_keyspace().delete_prefix(prefix)
     }
 
     /// Iterates over all pairs.
     pub fn iter(&self) -> Result<TransactionIter<'_>> {
-        self.default_keyspace().range(..)
+        self.default_keyspace().iter()
     }
 
     /// Iterates over the pairs in a key range.
@@ -218,28 +240,28 @@ impl Transaction {
 
     /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TransactionIter<'_>> {
-        self.default_keyspace().prefix(prefix.as_ref())
+        self.default_keyspace().prefix(prefix)
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. What is before it counts as read.
     pub fn first(&self) -> Result<Option<Pair>> {
-        self.iter()?.next().transpose()
+        self.default_keyspace().first()
     }
 
     /// Returns the pair with the greatest key; `None` if there is none. What is after it counts as read.
     pub fn last(&self) -> Result<Option<Pair>> {
-        self.iter()?.next_back().transpose()
+        self.default_keyspace().last()
     }
 
     /// Whether there are no keys. Like `first`, it reads up to the first key.
     pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.iter()?.keys().next().transpose()?.is_none())
+        self.default_keyspace().is_empty()
     }
 
     /// Calls `visit` with each pair of a key range in order, until it breaks. The pairs that it is called with, and what is
     /// between them, count as read. See `Db::for_each`.
     pub fn for_each(&self, range: impl KeyRange, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
-        self.range(range)?.visit(visit)
+        self.default_keyspace().for_each(range, visit)
     }
 
     /// Marks the current state of the transaction's writes, for `rollback_to`.
@@ -296,13 +318,15 @@ impl Transaction {
     /// Like `commit`, with options.
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let Self { write, snapshot, state } = self;
-        let State { writes, reads } = state.into_inner();
+        let State { writes, reads, keyspaces } = state.into_inner();
         // Before the lock: in a forked child a thread that is not there may hold it.
         write.read.check_open()?;
         // Closing the store waits for this.
         let _commit = write.begin_call()?;
-        let durability = options.durability.unwrap_or(write.durability);
-        let committed = write.commit_transaction(snapshot.pin(), &writes.into_effects(), &reads, durability);
+        let effects = writes.into_effects();
+        let durability = write.durability_of(options.durability, effects.is_in_default(), &keyspaces);
+        let mode = WriteMode::new(durability, &keyspaces);
+        let committed = write.commit_transaction(snapshot.pin(), &effects, &reads, mode);
         if let Err(Error::Conflict { .. }) = &committed {
             write.note_conflict();
         }

@@ -6,11 +6,13 @@ use crate::cache::{FileTable, PageCache};
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
+use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
 use crate::engine::state::value_file_refs::ValueFileRefs;
 use crate::engine::state::view::ViewCell;
+use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::options::{COMPARATOR, Options};
 use crate::format::value_file::ValueReference;
 use crate::io::{OpenMode, Storage};
@@ -96,6 +98,8 @@ impl FileReaders {
             branches: self.branches,
             closed: false.into(),
             merge_operators,
+            keyspaces: Keyspaces::default(),
+            opening: OpeningId::next(),
             process: fork::ForkCount::current(),
         }
     }

@@ -192,7 +192,13 @@ impl ReadPath {
     }
 
     /// Folds operands, newest first, into the stored value below them, which has this kind and is in `out`.
-    fn fold_onto(&self, key: UserKey<&[u8]>, base: Kind, mut operands: Vec<Vec<u8>>, out: &mut Vec<u8>) -> Result<bool> {
+    fn fold_onto(
+        &self,
+        key: UserKey<&[u8]>,
+        base: Kind,
+        mut operands: Vec<Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let has_base = self.resolve(base, out)?;
         if operands.is_empty() {
             return Ok(has_base);
@@ -294,8 +300,9 @@ impl ReadPath {
         self.merge_operators.with(keyspace, |operator| {
             let Some(operator) = operator else {
                 let what = if keyspace == KeyspaceId::DEFAULT { "store" } else { "keyspace" };
-                let reason =
-                    format!("the {what} was opened without a merge operator; open it with the one that they were written for");
+                let reason = format!(
+                    "the {what} was opened without a merge operator; open it with the one that they were written for"
+                );
                 return Err(Error::MergeOperands { key: key.to_vec(), reason });
             };
             let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();

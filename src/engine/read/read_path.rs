@@ -5,6 +5,7 @@ use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::LevelFigures;
+use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::range_deletes::RangeDeletes;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
@@ -12,6 +13,7 @@ use crate::engine::state::snapshot_registry::SnapshotRegistry;
 use crate::engine::state::value_file_refs::ValueFileRefs;
 use crate::engine::state::view::ViewCell;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::stats::{BranchFile, LevelStats, Stats};
 use crate::io::Storage;
 use crate::merge::{MergeOperators, ScanLength};
@@ -40,6 +42,8 @@ pub(crate) struct ReadPath {
     pub(crate) closed: AtomicBool,
     /// They fold merge operands. A read that finds operands without an operator is an error.
     pub(crate) merge_operators: Arc<MergeOperators>,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) opening: OpeningId,
     /// The process that opened the store.
     pub(crate) process: fork::ForkCount,
 }

@@ -4,6 +4,7 @@ pub(crate) mod budget;
 pub(crate) mod delays;
 pub(crate) mod generation;
 pub(crate) mod health;
+pub(crate) mod keyspaces;
 pub(crate) mod latches;
 pub(crate) mod quiet;
 pub(crate) mod range_deletes;

@@ -10,8 +10,8 @@ use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
 use crate::engine::types::batch::Effects;
 use crate::engine::types::bounds::EncodedRange;
-use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
+use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use crate::engine::write::write_path::WritePath;
 use crate::merge::Cursor;
@@ -28,22 +28,22 @@ impl WritePath {
         snapshot: &SnapshotPin,
         effects: &Effects,
         reads: &ReadSet,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<()> {
         // A read-only transaction takes effect at the moment of its snapshot.
         if effects.is_empty() {
             return Ok(());
         }
         if planted!(reads.is_empty(), Bug::ReadsUnchecked => true) {
-            return self.write_all(effects, None, durability).map(drop);
+            return self.write_all(effects, None, mode).map(drop);
         }
         let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_scans() || keys.len() > LATCHED_MAX {
-            self.commit_with_registered_ranges(since, effects, &keys, reads, durability)
+            self.commit_with_registered_ranges(since, effects, &keys, reads, mode)
         } else {
-            self.commit_latched(since, effects, &keys, durability)
+            self.commit_latched(since, effects, &keys, mode)
         }
     }
 
@@ -53,7 +53,7 @@ impl WritePath {
         since: SequenceNumber,
         effects: &Effects,
         keys: &[ReadKey<'_>],
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<()> {
         let mut tree_checked_through = since;
         // Ends: a round is repeated only when a whole memory generation went to the tree during it.
@@ -65,7 +65,7 @@ impl WritePath {
             }
             drop(view);
             let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
-            match self.write_all(effects, Some(&precondition), durability)? {
+            match self.write_all(effects, Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key().bytes)),
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
@@ -80,7 +80,7 @@ impl WritePath {
         effects: &Effects,
         keys: &[ReadKey<'_>],
         reads: &ReadSet,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<()> {
         let scanned_ranges = reads.scanned_ranges();
         // The search that may read the disk comes first, before the registration. Few versions enter the tree after it.
@@ -108,7 +108,7 @@ impl WritePath {
         drop(now);
         let precondition =
             Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
-        match self.write_all(effects, Some(&precondition), durability)? {
+        match self.write_all(effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(conflict(&range_guard.marked_by())),
         }

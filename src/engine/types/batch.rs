@@ -3,9 +3,11 @@
 use super::bounds::UserRange;
 use super::key_change::{KeyChange, OPERAND_BYTES_END, refused};
 use super::key_range::KeyRange;
+use super::keyspace_info::{DEFAULT_NAME, KeyspaceInfo};
 use super::user_key::UserKey;
 use crate::merge::MergeOperators;
 use crate::merge::operator::join_operands;
+use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 
 /// A write of one key.
@@ -32,6 +34,12 @@ pub(crate) struct UnjoinedOperands {
 }
 
 impl Effects {
+    /// Whether it changes the default keyspace, which comes first.
+    pub(crate) fn is_in_default(&self) -> bool {
+        self.writes.first().is_some_and(|write| write.key.keyspace == KeyspaceId::DEFAULT)
+            || self.deleted.first().is_some_and(|range| range.keyspace == KeyspaceId::DEFAULT)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.deleted.is_empty()
     }
@@ -43,6 +51,8 @@ impl Effects {
 pub enum Operation<'b> {
     /// Sets a key.
     Put {
+        /// The name of the keyspace.
+        keyspace: &'b str,
         /// The key.
         key: &'b [u8],
         /// Its value.
@@ -50,11 +60,15 @@ pub enum Operation<'b> {
     },
     /// Deletes a key.
     Delete {
+        /// The name of the keyspace.
+        keyspace: &'b str,
         /// The key.
         key: &'b [u8],
     },
     /// Merges an operand into the value of a key.
     Merge {
+        /// The name of the keyspace.
+        keyspace: &'b str,
         /// The key.
         key: &'b [u8],
         /// The operand.
@@ -62,6 +76,8 @@ pub enum Operation<'b> {
     },
     /// Deletes all keys from `start` up to, but without, `end`.
     DeleteRange {
+        /// The name of the keyspace.
+        keyspace: &'b str,
         /// The first key of the range.
         start: &'b [u8],
         /// The first key after the range; `None` if nothing bounds it.
@@ -77,14 +93,23 @@ enum Step {
 }
 
 impl Step {
-    fn operation(&self) -> Operation<'_> {
+    fn operation<'b>(&'b self, keyspaces: &'b [Arc<KeyspaceInfo>]) -> Operation<'b> {
+        let name = |id: KeyspaceId| {
+            let found = keyspaces.iter().find(|keyspace| keyspace.id == id);
+            found.map_or(DEFAULT_NAME, |keyspace| &keyspace.name)
+        };
         match self {
-            Self::Write(KeyWrite { key: UserKey { bytes: key, .. }, change }) => match change.as_bytes() {
-                KeyChange::Put(value) => Operation::Put { key, value },
-                KeyChange::Delete => Operation::Delete { key },
-                KeyChange::Merge(operand) => Operation::Merge { key, operand },
-            },
-            Self::DeleteRange(UserRange { start, end, .. }) => Operation::DeleteRange { start, end: end.as_deref() },
+            Self::Write(KeyWrite { key: UserKey { keyspace, bytes: key }, change }) => {
+                let keyspace = name(*keyspace);
+                match change.as_bytes() {
+                    KeyChange::Put(value) => Operation::Put { keyspace, key, value },
+                    KeyChange::Delete => Operation::Delete { keyspace, key },
+                    KeyChange::Merge(operand) => Operation::Merge { keyspace, key, operand },
+                }
+            }
+            Self::DeleteRange(UserRange { keyspace, start, end }) => {
+                Operation::DeleteRange { keyspace: name(*keyspace), start, end: end.as_deref() }
+            }
         }
     }
 
@@ -110,6 +135,8 @@ impl Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     steps: Vec<Step>,
+    /// The keyspaces of its operations, without the default one.
+    keyspaces: Vec<Arc<KeyspaceInfo>>,
 }
 
 impl WriteBatch {
@@ -145,6 +172,26 @@ impl WriteBatch {
     /// ```
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
         self.change(UserKey::of_default(&key), KeyChange::Merge(operand.as_ref()))
+    }
+
+    /// Notes a keyspace of which operations are going to be added.
+    pub(crate) fn add_keyspace(&mut self, keyspace: &Arc<KeyspaceInfo>) {
+        if keyspace.id != KeyspaceId::DEFAULT && !self.keyspaces.contains(keyspace) {
+            self.keyspaces.push(Arc::clone(keyspace));
+        }
+    }
+
+    /// The keyspaces of its operations, without the default one. They are taken out of the batch.
+    pub(crate) fn take_keyspaces(&mut self) -> Vec<Arc<KeyspaceInfo>> {
+        std::mem::take(&mut self.keyspaces)
+    }
+
+    /// Whether it has operations in the default keyspace.
+    pub(crate) fn is_in_default(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Write(write) => write.key.keyspace == KeyspaceId::DEFAULT,
+            Step::DeleteRange(range) => range.keyspace == KeyspaceId::DEFAULT,
+        })
     }
 
     /// Changes a key of any keyspace.
@@ -183,6 +230,7 @@ impl WriteBatch {
     /// Appends all operations of another batch.
     pub fn append(&mut self, other: &Self) -> &mut Self {
         self.steps.extend_from_slice(&other.steps);
+        other.keyspaces.iter().for_each(|keyspace| self.add_keyspace(keyspace));
         self
     }
 
@@ -194,12 +242,12 @@ impl WriteBatch {
     /// let mut batch = WriteBatch::new();
     /// batch.put("a", "1").delete("b").delete_range("c"..);
     /// let operations: Vec<_> = batch.iter().collect();
-    /// assert_eq!(operations[0], Operation::Put { key: b"a", value: b"1" });
-    /// assert_eq!(operations[1], Operation::Delete { key: b"b" });
-    /// assert_eq!(operations[2], Operation::DeleteRange { start: b"c", end: None });
+    /// assert_eq!(operations[0], Operation::Put { keyspace: "default", key: b"a", value: b"1" });
+    /// assert_eq!(operations[1], Operation::Delete { keyspace: "default", key: b"b" });
+    /// assert_eq!(operations[2], Operation::DeleteRange { keyspace: "default", start: b"c", end: None });
     /// ```
     pub fn iter(&self) -> Operations<'_> {
-        Operations { steps: self.steps.iter() }
+        Operations { steps: self.steps.iter(), keyspaces: &self.keyspaces }
     }
 
     /// Number of operations.
@@ -215,6 +263,7 @@ impl WriteBatch {
     /// Removes all operations.
     pub fn clear(&mut self) {
         self.steps.clear();
+        self.keyspaces.clear();
     }
 
     /// Total size of keys, values and bounds of ranges, in bytes.
@@ -285,13 +334,14 @@ impl WriteBatch {
 #[derive(Clone, Debug)]
 pub struct Operations<'b> {
     steps: std::slice::Iter<'b, Step>,
+    keyspaces: &'b [Arc<KeyspaceInfo>],
 }
 
 impl<'b> Iterator for Operations<'b> {
     type Item = Operation<'b>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.steps.next().map(Step::operation)
+        self.steps.next().map(|step| step.operation(self.keyspaces))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -301,7 +351,7 @@ impl<'b> Iterator for Operations<'b> {
 
 impl DoubleEndedIterator for Operations<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.steps.next_back().map(Step::operation)
+        self.steps.next_back().map(|step| step.operation(self.keyspaces))
     }
 }
 
@@ -429,7 +479,6 @@ mod tests {
     use super::*;
     use crate::merge::MergeOperator;
     use crate::merge::operator::Append;
-    use crate::util::sync::Arc;
 
     fn value(write: &KeyWrite) -> Option<&[u8]> {
         match write.change.as_bytes() {
@@ -504,9 +553,9 @@ mod tests {
         assert_eq!(
             batch.iter().collect::<Vec<_>>(),
             [
-                Operation::Put { key: b"a", value: b"1" },
-                Operation::Delete { key: b"a" },
-                Operation::Put { key: b"b", value: b"2" }
+                Operation::Put { keyspace: DEFAULT_NAME, key: b"a", value: b"1" },
+                Operation::Delete { keyspace: DEFAULT_NAME, key: b"a" },
+                Operation::Put { keyspace: DEFAULT_NAME, key: b"b", value: b"2" }
             ]
         );
     }
@@ -519,9 +568,9 @@ mod tests {
         batch.delete("a").extend([(String::from("c"), b"4")]);
         let mut operations = (&batch).into_iter();
         assert_eq!(operations.len(), 5);
-        assert_eq!(operations.next_back(), Some(Operation::Put { key: b"c", value: b"4" }));
-        assert_eq!(operations.next_back(), Some(Operation::Delete { key: b"a" }));
-        assert_eq!(operations.next(), Some(Operation::Put { key: b"b", value: &[1] }));
+        assert_eq!(operations.next_back(), Some(Operation::Put { keyspace: DEFAULT_NAME, key: b"c", value: b"4" }));
+        assert_eq!(operations.next_back(), Some(Operation::Delete { keyspace: DEFAULT_NAME, key: b"a" }));
+        assert_eq!(operations.next(), Some(Operation::Put { keyspace: DEFAULT_NAME, key: b"b", value: &[1] }));
         assert_eq!(operations.by_ref().count(), 2);
         assert_eq!((operations.next(), operations.next_back()), (None, None));
     }

@@ -36,6 +36,11 @@ impl UserRange {
         Self { keyspace, start, end }
     }
 
+    /// All keys of a keyspace.
+    pub(crate) fn all(keyspace: KeyspaceId) -> Self {
+        Self { keyspace, start: Vec::new(), end: None }
+    }
+
     /// All keys with a prefix.
     pub(crate) fn of_prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
         Self { keyspace, start: prefix.to_vec(), end: after_prefix(prefix.to_vec()) }

@@ -7,6 +7,7 @@ pub(crate) mod compaction;
 pub(crate) mod conversion;
 pub(crate) mod key_change;
 pub(crate) mod key_range;
+pub(crate) mod keyspace_info;
 pub(crate) mod options;
 pub(crate) mod repair_report;
 pub(crate) mod stats;

@@ -27,6 +27,17 @@ pub enum Durability {
     Unlogged,
 }
 
+impl Durability {
+    /// Greater for what survives more.
+    pub(crate) fn strength(self) -> u8 {
+        match self {
+            Self::Unlogged => 0,
+            Self::Buffered => 1,
+            Self::Sync => 2,
+        }
+    }
+}
+
 /// Options of a store. Every field has a default that suits laptops and servers.
 ///
 /// ```

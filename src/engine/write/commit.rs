@@ -1,6 +1,7 @@
 //! The commit of a write: the six steps of `docs/concurrency.md`, W, without the sync that may follow. Any thread.
 
 use super::entry::{Entry, range_delete, tombstones};
+use super::mode::WriteMode;
 use super::precondition::{Conflict, Precondition, WriteOutcome};
 use super::range_conflicts::{Passage, RangeConflicts, Touched};
 use super::writer_threads::{ThreadState, WriteCounters};
@@ -35,7 +36,7 @@ pub(super) struct Write<'a> {
     /// The latches of the keys that it writes and of those that its precondition reads, in table order, each once.
     pub(super) latches: &'a [LatchIndex],
     pub(super) precondition: Option<&'a Precondition<'a>>,
-    pub(super) durability: Durability,
+    pub(super) mode: WriteMode<'a>,
 }
 
 /// Commits writes.
@@ -175,6 +176,7 @@ impl Committer {
                 self.log.cancel(&mut thread.writer);
                 prepared.withdraw(generation, &mut thread.memory);
                 match retreat {
+                    Retreat::KeyspaceDropped(error) => return Err(error),
                     Retreat::Conflict(conflict) => return Ok(WriteOutcome::Conflict(conflict)),
                     Retreat::SegmentRetired | Retreat::RangeDeleted => {}
                     Retreat::RangeDelete => {
@@ -200,6 +202,9 @@ impl Committer {
             let newest_snapshot =
                 planted!(read.snapshots.newest(), Bug::SnapshotsBeforeNumber => early.unwrap_or_default());
             tombstones.set_number(number);
+            if let Some(dropped) = write.mode.drops {
+                dropped.mark_dropped();
+            }
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, (number, tombstones), newest_snapshot);
             } else {
@@ -260,6 +265,10 @@ impl Committer {
             Passage::Marked => return Err(Retreat::Conflict(Conflict::RangeWritten)),
             Passage::RangeDelete => return Err(Retreat::RangeDelete),
         }
+        // Invariant 2 of `engine/types/keyspace_info.rs`.
+        if let Some(dropped) = planted!(write.mode.dropped(), Bug::DropUnchecked => None) {
+            return Err(Retreat::KeyspaceDropped(dropped.dropped()));
+        }
         // Rule D4.
         let reads_keys = precondition.is_some_and(|precondition| !precondition.reads.is_empty());
         let is_unchanged = || self.read.range_deletes.placed() == deletes_before;
@@ -294,7 +303,7 @@ impl Committer {
 
     /// Encodes the operations into the log chunk of the thread; an unlogged write encodes a void (rule W4).
     fn prepare_record(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<()> {
-        let Write { entries, deleted, durability, .. } = *write;
+        let Write { entries, deleted, mode, .. } = *write;
         planted!(Bug::AcknowledgedBeforeSealed => {
             if let Some(number) = crate::util::planted::take_unsealed() {
                 self.log.seal(&mut thread.writer, number);
@@ -302,7 +311,7 @@ impl Committer {
         });
         let operations = || entries.iter().map(Entry::operation).chain(deleted.iter().map(range_delete));
         let (kind, bytes) = match (entries, deleted) {
-            _ if durability == Durability::Unlogged => (Kind::Void, 0),
+            _ if mode.durability == Durability::Unlogged => (Kind::Void, 0),
             ([entry], []) => (entry.kind, entry.operation().encoded_length()),
             ([], [deleted]) => (Kind::RangeDelete, range_delete(deleted).encoded_length()),
             _ => (Kind::Batch, log_record::batch_length(operations())),
@@ -366,6 +375,8 @@ enum Retreat {
     RangeDelete,
     /// A range delete came after its precondition was checked: it checks again.
     RangeDeleted,
+    /// One of its keyspaces was dropped.
+    KeyspaceDropped(Error),
 }
 
 /// The entries of a write in the memory of one generation, not placed yet.

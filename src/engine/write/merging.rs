@@ -5,6 +5,7 @@
 //! (`memory/table/folding.rs`).
 
 use super::commit::Write;
+use super::mode::WriteMode;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::sizes::{check_operand, check_sizes};
 use super::write_path::WritePath;
@@ -30,15 +31,15 @@ impl WritePath {
     }
 
     /// Applies a batch with merges.
-    pub(super) fn write_merges(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+    pub(super) fn write_merges(&self, batch: WriteBatch, mode: WriteMode<'_>) -> Result<()> {
         batch.operands().try_for_each(|(key, operand)| self.check_operand(key, operand))?;
         let (effects, unjoined) = batch.resolve(&self.read.merge_operators)?;
         if unjoined.is_empty() {
-            return self.write_all(&effects, None, durability).map(drop);
+            return self.write_all(&effects, None, mode).map(drop);
         }
         // Ends as `update` does: a round is repeated only if another write of one of the keys came first, or a whole
         // generation has moved to the tree.
-        while !self.write_with_values(effects.clone(), &unjoined, durability)? {
+        while !self.write_with_values(effects.clone(), &unjoined, mode)? {
             self.note_retry();
         }
         Ok(())
@@ -50,7 +51,7 @@ impl WritePath {
         &self,
         mut effects: Effects,
         unjoined: &[UnjoinedOperands],
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<bool> {
         let mut reads = Vec::with_capacity(unjoined.len());
         let mut tree_checked_through = SequenceNumber::MAX;
@@ -64,7 +65,7 @@ impl WritePath {
         }
         effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
-        Ok(match self.write_all(&effects, Some(&precondition), durability)? {
+        Ok(match self.write_all(&effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => true,
             WriteOutcome::Conflict(
                 Conflict::NewerVersion(_) | Conflict::GenerationIncorporated | Conflict::RangeWritten,
@@ -76,22 +77,23 @@ impl WritePath {
     /// snapshots prevent that operands are folded, or where the operator cannot join them. `long_chains` has their places
     /// in the write.
     pub(super) fn shorten_chains(&self, long_chains: &[usize], write: &Write<'_>) {
-        let durability = match write.durability {
+        let durability = match write.mode.durability {
             Durability::Unlogged => Durability::Unlogged,
             Durability::Buffered | Durability::Sync => Durability::Buffered,
         };
+        let mode = WriteMode { durability, ..write.mode };
         for key in long_chains.iter().filter_map(|at| write.entries.get(*at)).map(|entry| entry.key) {
             // The write is done. What fails here leaves the chain as it is, and the next read says what is wrong.
-            let _ = self.shorten_chain(key, durability);
+            let _ = self.shorten_chain(key, mode);
         }
     }
 
     /// Writes the value of a key again, unless another write comes first.
-    fn shorten_chain(&self, key: UserKey<&[u8]>, durability: Durability) -> Result<()> {
+    fn shorten_chain(&self, key: UserKey<&[u8]>, mode: WriteMode<'_>) -> Result<()> {
         let mut value = Vec::new();
         if let Some(newest) = self.read.get_chain(key, &mut value)? {
             check_sizes(key.bytes, Some(&value))?;
-            self.write_if_unchanged(key, Some(&value), &newest, durability)?;
+            self.write_if_unchanged(key, Some(&value), &newest, mode)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ pub(crate) mod backpressure;
 pub(crate) mod commit;
 pub(crate) mod entry;
 pub(crate) mod merging;
+pub(crate) mod mode;
 pub(crate) mod precondition;
 pub(crate) mod range_conflicts;
 pub(crate) mod sizes;

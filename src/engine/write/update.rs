@@ -5,13 +5,13 @@
 //! key since the read; otherwise everything is retried. A round fails only because another write succeeded, so some
 //! writer always makes progress. A failed round takes no number, so it leaves no hole. Any thread.
 
+use super::mode::WriteMode;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::sizes::check_sizes;
 use super::write_path::WritePath;
 use crate::engine::read::get::NewestVersion;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_change::KeyChange;
-use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
 use crate::util::Result;
 use std::borrow::Cow;
@@ -28,10 +28,10 @@ impl WritePath {
     pub(crate) fn update(
         &self,
         key: UserKey<&[u8]>,
-        durability: Durability,
+        mode: WriteMode<'_>,
         mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<Vec<u8>>> {
-        let value = self.rewrite(key, durability, &mut |old| match change(old) {
+        let value = self.rewrite(key, mode, &mut |old| match change(old) {
             Change::Put(value) => Decision::Put(Cow::Owned(value)),
             Change::Delete => Decision::Delete,
             Change::Keep => Decision::Keep,
@@ -45,11 +45,11 @@ impl WritePath {
         key: UserKey<&[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<Swap> {
         check_sizes(key.bytes, new)?;
         let mut is_expected = false;
-        let value = self.rewrite(key, durability, &mut |old| {
+        let value = self.rewrite(key, mode, &mut |old| {
             is_expected = old == expected;
             match new {
                 _ if !is_expected => Decision::Keep,
@@ -61,10 +61,10 @@ impl WritePath {
     }
 
     /// Puts the value if the key is absent. Returns whether it was.
-    pub(crate) fn put_if_absent(&self, key: UserKey<&[u8]>, value: &[u8], durability: Durability) -> Result<bool> {
+    pub(crate) fn put_if_absent(&self, key: UserKey<&[u8]>, value: &[u8], mode: WriteMode<'_>) -> Result<bool> {
         check_sizes(key.bytes, Some(value))?;
         let mut was_absent = false;
-        self.rewrite(key, durability, &mut |old| {
+        self.rewrite(key, mode, &mut |old| {
             was_absent = old.is_none();
             if was_absent { Decision::Put(Cow::Borrowed(value)) } else { Decision::Keep }
         })?;
@@ -74,7 +74,7 @@ impl WritePath {
     fn rewrite<'v>(
         &self,
         key: UserKey<&[u8]>,
-        durability: Durability,
+        mode: WriteMode<'_>,
         decide: &mut dyn FnMut(Option<&[u8]>) -> Decision<'v>,
     ) -> Result<Option<Cow<'v, [u8]>>> {
         check_sizes(key.bytes, None)?;
@@ -87,7 +87,7 @@ impl WritePath {
                 Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
             };
             check_sizes(key.bytes, value.as_deref())?;
-            if self.write_if_unchanged(key, value.as_deref(), &newest, durability)? {
+            if self.write_if_unchanged(key, value.as_deref(), &newest, mode)? {
                 return Ok(value);
             }
             self.note_retry();
@@ -100,14 +100,14 @@ impl WritePath {
         key: UserKey<&[u8]>,
         value: Option<&[u8]>,
         newest: &NewestVersion,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<bool> {
         let reads = [ReadKey::new(key, newest.number)];
         let mut tree_checked_through = newest.tree_checked_through;
         // Terminates: a round is repeated only if a whole generation has moved to the tree during it.
         loop {
             let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
-            match self.write_key(key, KeyChange::to_value(value), Some(&precondition), durability)? {
+            match self.write_key(key, KeyChange::to_value(value), Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(true),
                 WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
                 // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer

@@ -3,6 +3,7 @@
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::Entry;
+use super::mode::WriteMode;
 use super::precondition::{Precondition, WriteOutcome};
 use super::sizes::{check_batch, check_range, check_sizes};
 use super::throttle::Throttle;
@@ -17,6 +18,7 @@ use crate::engine::state::latches::{LatchIndex, Latches};
 use crate::engine::types::batch::{Effects, KeyWrite, WriteBatch};
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
 use crate::memory::MemtableWriter;
@@ -84,15 +86,15 @@ impl WritePath {
     }
 
     /// Puts (`Some`) or deletes (`None`) one key.
-    pub(crate) fn write_one(&self, key: UserKey<&[u8]>, value: Option<&[u8]>, durability: Durability) -> Result<()> {
+    pub(crate) fn write_one(&self, key: UserKey<&[u8]>, value: Option<&[u8]>, mode: WriteMode<'_>) -> Result<()> {
         check_sizes(key.bytes, value)?;
-        self.write_key(key, KeyChange::to_value(value), None, durability).map(drop)
+        self.write_key(key, KeyChange::to_value(value), None, mode).map(drop)
     }
 
     /// Merges an operand into one key.
-    pub(crate) fn merge(&self, key: UserKey<&[u8]>, operand: &[u8], durability: Durability) -> Result<()> {
+    pub(crate) fn merge(&self, key: UserKey<&[u8]>, operand: &[u8], mode: WriteMode<'_>) -> Result<()> {
         self.check_operand(key, operand)?;
-        self.write_key(key, KeyChange::Merge(operand), None, durability).map(drop)
+        self.write_key(key, KeyChange::Merge(operand), None, mode).map(drop)
     }
 
     /// Like `write_one`, for a key whose size was checked, if the precondition holds.
@@ -101,16 +103,16 @@ impl WritePath {
         key: UserKey<&[u8]>,
         change: KeyChange<&[u8]>,
         precondition: Option<&Precondition<'_>>,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<WriteOutcome> {
         if let Some(conflict) = self.early_conflict(change.bytes(), precondition) {
             return Ok(conflict);
         }
-        let borrowed = self.begin()?;
+        let borrowed = self.begin(mode)?;
         let entry = self.entry(key, change)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
-        self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, durability })
+        self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, mode })
     }
 
     /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
@@ -121,19 +123,34 @@ impl WritePath {
     }
 
     /// Deletes a range of keys.
-    pub(crate) fn delete_range(&self, range: UserRange, durability: Durability) -> Result<()> {
+    pub(crate) fn delete_range(&self, range: UserRange, mode: WriteMode<'_>) -> Result<()> {
         check_range(&range)?;
         let deleted = UserRange::merged(vec![range]);
-        self.write_all(&Effects { writes: Vec::new(), deleted }, None, durability).map(drop)
+        self.write_all(&Effects { writes: Vec::new(), deleted }, None, mode).map(drop)
+    }
+
+    /// The durability of a write over these keyspaces and the default one: what its options say, or else the strongest of
+    /// theirs.
+    pub(crate) fn durability_of(
+        &self,
+        chosen: Option<Durability>,
+        is_in_default: bool,
+        keyspaces: &[Arc<KeyspaceInfo>],
+    ) -> Durability {
+        let own = keyspaces.iter().map(|keyspace| keyspace.durability.unwrap_or(self.durability));
+        let all = own.chain(is_in_default.then_some(self.durability));
+        chosen.or_else(|| all.max_by_key(|durability| durability.strength())).unwrap_or(self.durability)
     }
 
     /// Applies a batch.
-    pub(crate) fn write_batch(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+    pub(crate) fn write_batch(&self, mut batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
+        let keyspaces = batch.take_keyspaces();
+        let mode = WriteMode::new(self.durability_of(durability, batch.is_in_default(), &keyspaces), &keyspaces);
         if batch.merges() {
-            return self.write_merges(batch, durability);
+            return self.write_merges(batch, mode);
         }
         let (effects, _) = batch.resolve(&self.read.merge_operators)?;
-        self.write_all(&effects, None, durability).map(drop)
+        self.write_all(&effects, None, mode).map(drop)
     }
 
     /// Applies effects as one write, if the precondition holds.
@@ -141,7 +158,7 @@ impl WritePath {
         &self,
         effects: &Effects,
         precondition: Option<&Precondition<'_>>,
-        durability: Durability,
+        mode: WriteMode<'_>,
     ) -> Result<WriteOutcome> {
         let Effects { writes, deleted } = effects;
         if effects.is_empty() {
@@ -152,7 +169,7 @@ impl WritePath {
         if let Some(conflict) = self.early_conflict(bytes, precondition) {
             return Ok(conflict);
         }
-        let borrowed = self.begin()?;
+        let borrowed = self.begin(mode)?;
         if !deleted.is_empty() {
             self.health.check()?;
         }
@@ -170,8 +187,8 @@ impl WritePath {
             for entry in &entries {
                 let latches = [Latches::index_of(entry.hash)];
                 let entries = std::slice::from_ref(entry);
-                let write = Write { entries, deleted: &[], latches: &latches, precondition: None, durability };
-                let _ = self.write(self.begin()?, &write)?;
+                let write = Write { entries, deleted: &[], latches: &latches, precondition: None, mode };
+                let _ = self.write(self.begin(mode)?, &write)?;
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         });
@@ -180,13 +197,14 @@ impl WritePath {
         let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();
         latches.sort_unstable();
         latches.dedup();
-        let write = Write { entries: &entries, deleted, latches: &latches, precondition, durability };
+        let write = Write { entries: &entries, deleted, latches: &latches, precondition, mode };
         self.write(borrowed, &write)
     }
 
     /// Begins a write: borrows the thread's state, for which closing waits (rule X1). Before anything is written, a value
     /// file too. An error once the store is closing.
-    fn begin(&self) -> Result<Borrowed<'_>> {
+    fn begin(&self, mode: WriteMode<'_>) -> Result<Borrowed<'_>> {
+        mode.check_opening(self.read.opening)?;
         // Before any lock: in a forked child its holder may not exist.
         self.read.check_process()?;
         let borrowed = self.threads.borrow(|counters| {
@@ -253,7 +271,7 @@ impl WritePath {
         let counters = &thread.counters;
         WriteCounters::add(&counters.writes, (write.entries.len() + write.deleted.len()) as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
-        match write.durability {
+        match write.mode.durability {
             Durability::Buffered => self.log.write_through(number)?,
             Durability::Sync => self.log.sync_through(number)?,
             Durability::Unlogged => {}

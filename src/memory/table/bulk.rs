@@ -121,7 +121,9 @@ fn fold_chain(memtable: &Memtable, node: Offset, operators: &MergeOperators) -> 
     if newest.kind() != Kind::Merge {
         return 0;
     }
-    operators.with(key::keyspace(node.encoded_key()), |operator| operator.map_or(0, |operator| fold_operands(memtable, node, newest, operator)))
+    operators.with(key::keyspace(node.encoded_key()), |operator| {
+        operator.map_or(0, |operator| fold_operands(memtable, node, newest, operator))
+    })
 }
 
 fn fold_operands(memtable: &Memtable, node: Node<'_>, newest: Version<'_>, operator: &dyn MergeOperator) -> usize {
@@ -222,7 +224,8 @@ mod tests {
             BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, &none);
         earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
         drop(earlier);
-        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, &none);
+        let mut fill =
+            BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space, &none);
         for (keyspace, key, kind, value, number) in entries {
             fill.add(*keyspace, key, *kind, value, SequenceNumber(*number));
         }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::memory::{BulkFill, FillSpace, Operands};
-use crate::merge::{MergeOperator, MergeOperators};
 use crate::merge::operator::{Add, Append};
+use crate::merge::{MergeOperator, MergeOperators};
 
 /// Appends, and cannot join operands.
 struct Words;

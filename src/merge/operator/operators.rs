@@ -1,8 +1,8 @@
 //! The merge operators of a store. Any thread.
 
 use super::MergeOperator;
-use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, KeyspaceMap};
+use crate::util::KeyspaceId;
+use crate::util::sync::{Arc, KeyspaceMap};
 
 /// The merge operator of each keyspace. Those of other keyspaces than the default one are added when they are known.
 #[derive(Debug, Default)]

@@ -181,7 +181,8 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
     for chain in chains(4) {
         for bits in 0..1 << 6 {
             let pins = members(bits);
-            for (bottom, operator) in [false, true].into_iter().flat_map(|bottom| operators().map(|one| (bottom, one))) {
+            for (bottom, operator) in [false, true].into_iter().flat_map(|bottom| operators().map(|one| (bottom, one)))
+            {
                 assert_same(&chain, &chain.passed(&pins, bottom, &operator), &pins);
             }
         }

@@ -252,7 +252,11 @@ fn batches_fold_their_own_operations() {
         let mut batch = WriteBatch::new();
         batch.merge("a", "2").merge("a", "3").merge("b", "1").put("c", "1").merge("c", "2");
         batch.merge("d", "2").delete_range("d".."e").merge("d", "3").merge("d", "4").delete("e").merge("e", "5");
-        assert!(batch.iter().any(|operation| operation == Operation::Merge { key: b"b", operand: b"1" }));
+        assert!(
+            batch
+                .iter()
+                .any(|operation| operation == Operation::Merge { keyspace: "default", key: b"b", operand: b"1" })
+        );
         db.write(batch).unwrap();
         let all: Vec<_> = db.iter().unwrap().map(|pair| pair.unwrap().1).collect();
         let text: Vec<_> = all.iter().map(|value| std::str::from_utf8(value).unwrap()).collect();

@@ -1,7 +1,7 @@
 //! `take`, `pop_first` and `pop_last` under concurrency: each pair is removed once, and each at one moment.
 
 use crate::support::{expect_sound, setting, tiny};
-use alluvium::{Db, WriteOptions};
+use alluvium::{Db, Keyspace, WriteOptions};
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
@@ -44,7 +44,7 @@ fn each_pair_is_popped_once() {
                 }
             });
         }
-        let poppers = [Db::pop_first, Db::pop_last].map(|pop| {
+        let poppers = [Keyspace::pop_first, Keyspace::pop_last].map(|pop| {
             let db = &db;
             scope.spawn(move || {
                 let mut popped = Vec::new();
@@ -70,7 +70,9 @@ fn each_pair_is_popped_once() {
 fn a_pop_is_one_moment() {
     let db = Db::open_temporary(tiny()).unwrap();
     let rounds = setting("ALLUVIUM_POPS", 400) * 5;
-    for (end, pop, outer) in [("first", Db::pop_first as fn(&Db) -> _, "a"), ("last", Db::pop_last, "c")] {
+    for (end, pop, outer) in
+        [("first", Keyspace::pop_first as fn(&Keyspace) -> _, "a"), ("last", Keyspace::pop_last, "c")]
+    {
         for round in 0..rounds {
             db.put("b", "").unwrap();
             let start = Barrier::new(2);

@@ -15,7 +15,11 @@ use std::collections::BTreeSet;
 
 fn options() -> TrunkOptions {
     // Leaves that are not split.
-    TrunkOptions { merge_operators: MergeOperators::new(Some(Arc::new(Append))), leaf_bytes_min: 64 << 20, ..small_options(256 << 10) }
+    TrunkOptions {
+        merge_operators: MergeOperators::new(Some(Arc::new(Append))),
+        leaf_bytes_min: 64 << 20,
+        ..small_options(256 << 10)
+    }
 }
 
 fn puts(keys: impl Iterator<Item = u64>) -> Vec<Write> {
@@ -141,7 +145,10 @@ fn stretches_among_scattered_writes() {
     for seed in 60..64 {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let mut rig = Rig::new(TrunkOptions { merge_operators: MergeOperators::new(Some(Arc::new(Append))), ..small_options(64 << 10) });
+        let mut rig = Rig::new(TrunkOptions {
+            merge_operators: MergeOperators::new(Some(Arc::new(Append))),
+            ..small_options(64 << 10)
+        });
         let mut reused = 0;
         for round in 0..50u64 {
             let from = random.next() % 100 * 1000;

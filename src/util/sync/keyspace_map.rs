@@ -1,7 +1,7 @@
 //! A map by keyspace that hot paths read and that hardly ever changes. Any thread; readers never wait.
 
-use super::KeyspaceId;
-use crate::util::sync::{Arc, Mutex};
+use super::{Arc, Mutex};
+use crate::util::KeyspaceId;
 use arc_swap::ArcSwapOption;
 use std::collections::HashMap;
 use std::fmt;

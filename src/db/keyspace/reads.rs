@@ -1,18 +1,17 @@
-//! `Db`: gets, scans and snapshots.
+//! `Keyspace`: gets, scans and snapshots.
 
-use super::db::Db;
-use super::iter::{Iter, Pair};
-use super::snapshot::Snapshot;
+use super::Keyspace;
+use crate::db::iter::{Iter, Pair};
+use crate::db::snapshot::Snapshot;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
-use crate::engine::types::user_key::UserKey;
-use crate::util::{KeyspaceId, Result, SequenceNumber};
+use crate::util::{Result, SequenceNumber};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Reads.
-impl Db {
+impl Keyspace {
     /// Returns the newest value of a key; `None` if the key is absent.
     ///
     /// # Errors
@@ -25,12 +24,12 @@ impl Db {
     /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
     /// Allocates nothing if the capacity of `out` suffices.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.engine.read.get_at(UserKey::of_default(&key), SequenceNumber::MAX, out)
+        self.checked(self.engine.read.get_at(self.key(&key), SequenceNumber::MAX, out))
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.engine.read.get_pinned_at(UserKey::of_default(&key), SequenceNumber::MAX)
+        self.checked(self.engine.read.get_pinned_at(self.key(&key), SequenceNumber::MAX))
     }
 
     /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together,
@@ -44,7 +43,9 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().multi_get(keys)
+        let snapshot = self.snapshot();
+        self.info.check()?;
+        snapshot.multi_get(keys)
     }
 
     /// Whether a key has a value. Cheaper than a get: no value is copied, and none is read from a file of its own.
@@ -57,10 +58,10 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.engine.read.contains_at(UserKey::of_default(&key), SequenceNumber::MAX)
+        self.checked(self.engine.read.contains_at(self.key(&key), SequenceNumber::MAX))
     }
 
-    /// Returns the pair with the smallest key; `None` if the store is empty.
+    /// Returns the pair with the smallest key; `None` if there is none.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -75,7 +76,7 @@ impl Db {
         self.iter()?.next().transpose()
     }
 
-    /// Returns the pair with the greatest key; `None` if the store is empty.
+    /// Returns the pair with the greatest key; `None` if there is none.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -89,7 +90,7 @@ impl Db {
         self.iter()?.next_back().transpose()
     }
 
-    /// Whether the store has no keys. There is no `len`: the number of keys is not stored anywhere, and to count them is a
+    /// Whether there are no keys. There is no `len`: the number of keys is not stored anywhere, and to count them is a
     /// scan, `iter()?.keys().count()`.
     ///
     /// ```
@@ -133,8 +134,9 @@ impl Db {
     }
 
     /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before
-    /// the call, and none that starts after it. Taking one is cheap and does not stop writers. This cannot fail: of a
-    /// store that is closed, or in a forked child, it is the reads of the snapshot that return an error.
+    /// the call, and none that starts after it. Taking one is cheap and does not stop writers. Its methods read this
+    /// keyspace; `Snapshot::within` reads the others. This cannot fail: of a store that is closed, or in a forked child,
+    /// it is the reads of the snapshot that return an error. A keyspace that was dropped before is empty there.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -146,7 +148,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.engine.read, KeyspaceId::DEFAULT)
+        Snapshot::take(&self.engine.read, self.id())
     }
 
     /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
@@ -162,21 +164,27 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn relaxed_snapshot(&self, age: Duration) -> Snapshot {
-        Snapshot::share(&self.engine.read, KeyspaceId::DEFAULT, age)
+        Snapshot::share(&self.engine.read, self.id(), age)
     }
 
     /// Iterates over all pairs, at a new snapshot.
     pub fn iter(&self) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::all(KeyspaceId::DEFAULT))
+        self.iterate(Bounds::all(self.id()))
     }
 
     /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
     pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::of_range(KeyspaceId::DEFAULT, range))
+        self.iterate(Bounds::of_range(self.id(), range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        self.snapshot().into_iter_within(Bounds::of_prefix(KeyspaceId::DEFAULT, prefix.as_ref()))
+        self.iterate(Bounds::of_prefix(self.id(), prefix.as_ref()))
+    }
+
+    fn iterate(&self, bounds: Bounds) -> Result<Iter> {
+        let snapshot = self.snapshot();
+        self.info.check()?;
+        snapshot.into_iter_within(bounds)
     }
 }

@@ -1,12 +1,13 @@
 //! Reads and writes of several keyspaces through the interface of the engine. `LOW` and `HIGH` are neighbours, and the
 //! default keyspace is below them, so that keys of other keyspaces are on both sides of a border.
 
-use super::transaction::TransactionKeyspace;
-use super::{Change, Db, DeterministicDb, Iter, Options, Snapshot, Transaction, WriteBatch};
+use crate::db::{Change, Db, DeterministicDb, Iter, Options, Snapshot, Transaction, TransactionKeyspace, WriteBatch};
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::key_range::KeyRange;
+use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::user_key::UserKey;
+use crate::engine::write::mode::WriteMode;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::merge::MergeOperator;
@@ -24,17 +25,25 @@ const ALL: [KeyspaceId; 3] = [DEFAULT, LOW, HIGH];
 const KEYS: [&[u8]; 6] = [b"", b"\0", b"a", b"b", b"\xff", b"\xff\xff\xff\xff\xff"];
 
 fn open(storage: &Arc<dyn Storage>, operator: impl MergeOperator) -> DeterministicDb {
-    let options = Options { merge_operator: Some(Arc::new(operator)), ..Options::default() };
-    DeterministicDb::open_small(Arc::clone(storage), options).unwrap()
+    let operator: Arc<dyn MergeOperator> = Arc::new(operator);
+    let options = Options { merge_operator: Some(Arc::clone(&operator)), ..Options::default() };
+    let db = DeterministicDb::open_small(Arc::clone(storage), options).unwrap();
+    for keyspace in [LOW, HIGH] {
+        db.engine.read.merge_operators.add(keyspace, Arc::clone(&operator));
+    }
+    db
 }
 
 fn store() -> DeterministicDb {
     open(&(Arc::new(SimulatedStorage::new(1)) as Arc<dyn Storage>), Append)
 }
 
+fn mode(db: &Db) -> WriteMode<'static> {
+    WriteMode::new(db.engine.write.durability, &[])
+}
+
 fn put(db: &Db, keyspace: KeyspaceId, key: &[u8], value: &str) {
-    let durability = db.engine.write.durability;
-    db.engine.write.write_one(UserKey::new(keyspace, key), Some(value.as_bytes()), durability).unwrap();
+    db.engine.write.write_one(UserKey::new(keyspace, key), Some(value.as_bytes()), mode(db)).unwrap();
 }
 
 fn get(db: &Db, keyspace: KeyspaceId, key: &[u8]) -> Option<String> {
@@ -44,7 +53,7 @@ fn get(db: &Db, keyspace: KeyspaceId, key: &[u8]) -> Option<String> {
 }
 
 fn delete_range(db: &Db, keyspace: KeyspaceId, range: impl KeyRange) {
-    db.engine.write.delete_range(UserRange::of_range(keyspace, range), db.engine.write.durability).unwrap();
+    db.engine.write.delete_range(UserRange::of_range(keyspace, range), mode(db)).unwrap();
 }
 
 /// A snapshot of the store that reads a keyspace.
@@ -53,7 +62,7 @@ fn snapshot(db: &Db, keyspace: KeyspaceId) -> Snapshot {
 }
 
 fn within(transaction: &Transaction, keyspace: KeyspaceId) -> TransactionKeyspace<'_> {
-    TransactionKeyspace { transaction, keyspace }
+    transaction.enter(&KeyspaceInfo::new(keyspace, "", None, transaction.opening())).unwrap()
 }
 
 /// The keyspace and the place of a key in `KEYS`, as a value.
@@ -230,13 +239,12 @@ impl MergeOperator for Words {
 #[test]
 fn merges_read_and_write_their_keyspace() {
     let db = open(&(Arc::new(SimulatedStorage::new(1)) as Arc<dyn Storage>), Words);
-    let durability = db.engine.write.durability;
     ALL.iter().for_each(|keyspace| put(&db, *keyspace, b"a", &keyspace.to_string()));
     db.flush().unwrap();
     // The snapshots keep operands from being folded in memory, so that chains grow long and are shortened.
     let mut pins = Vec::new();
     for _ in 0..200 {
-        db.engine.write.merge(UserKey::new(HIGH, "a"), b"x", durability).unwrap();
+        db.engine.write.merge(UserKey::new(HIGH, "a"), b"x", mode(&db)).unwrap();
         pins.push(db.snapshot());
     }
     // Each shortening is one more write.
@@ -258,13 +266,13 @@ fn merges_read_and_write_their_keyspace() {
 #[test]
 fn conditional_writes_depend_on_their_keyspace_only() {
     let db = store();
-    let (write, durability) = (&db.engine.write, db.engine.write.durability);
+    let (write, mode) = (&db.engine.write, mode(&db));
     put(&db, LOW, b"a", "low");
-    assert!(write.put_if_absent(UserKey::new(HIGH, "a"), b"high", durability).unwrap());
-    assert!(!write.put_if_absent(UserKey::new(LOW, "a"), b"other", durability).unwrap());
-    assert!(write.compare_and_swap(UserKey::new(LOW, "a"), Some(b"low"), Some(b"1"), durability).unwrap().is_done());
+    assert!(write.put_if_absent(UserKey::new(HIGH, "a"), b"high", mode).unwrap());
+    assert!(!write.put_if_absent(UserKey::new(LOW, "a"), b"other", mode).unwrap());
+    assert!(write.compare_and_swap(UserKey::new(LOW, "a"), Some(b"low"), Some(b"1"), mode).unwrap().is_done());
     let mut rounds = 0;
-    let updated = write.update(UserKey::new(HIGH, "a"), durability, |old| {
+    let updated = write.update(UserKey::new(HIGH, "a"), mode, |old| {
         rounds += 1;
         // The same key of another keyspace; the update of this one must not be repeated.
         put(&db, LOW, b"a", "2");
@@ -272,7 +280,7 @@ fn conditional_writes_depend_on_their_keyspace_only() {
     });
     assert_eq!((updated.unwrap().as_deref(), rounds), (Some(&b"high!"[..]), 1));
     let mut rounds = 0;
-    let updated = write.update(UserKey::new(HIGH, "a"), durability, |old| {
+    let updated = write.update(UserKey::new(HIGH, "a"), mode, |old| {
         rounds += 1;
         if rounds == 1 {
             put(&db, HIGH, b"a", "changed");

@@ -1,0 +1,96 @@
+//! The catalog of keyspaces, as a snapshot has it (`format/catalog.rs`).
+
+use crate::db::snapshot::Snapshot;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::types::bounds::Bounds;
+use crate::engine::types::keyspace_info::DEFAULT_NAME;
+use crate::engine::types::user_key::UserKey;
+use crate::format::catalog::{self, CatalogEntry};
+use crate::merge::operator::named;
+use crate::util::sync::Arc;
+use crate::util::{Error, KeyspaceId, Result};
+
+/// Keyspaces.
+impl Snapshot {
+    /// The same moment in the keyspace with a name; `None` if there was none. `Snapshot::within` takes a handle.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.keyspace("users", Default::default())?.put("7", "Ada")?;
+    /// let snapshot = db.snapshot();
+    /// db.drop_keyspace("users")?;
+    /// let users = snapshot.keyspace("users")?.expect("it was there");
+    /// assert_eq!(users.get("7")?.as_deref(), Some(&b"Ada"[..]));
+    /// assert!(db.snapshot().keyspace("users")?.is_none());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn keyspace(&self, name: &str) -> Result<Option<Self>> {
+        if name == DEFAULT_NAME {
+            return Ok(Some(self.of_keyspace(KeyspaceId::DEFAULT)));
+        }
+        Ok(self.catalog_entry(name)?.map(|entry| self.of_keyspace(entry.id)))
+    }
+
+    /// The names of the keyspaces at this moment in order, without the default one.
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn keyspace_names(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.visit_catalog(&mut |name, _| names.push(name.to_owned()))?;
+        Ok(names)
+    }
+
+    pub(in crate::db) fn catalog_entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
+        let key = catalog::key_of(name);
+        let mut value = Vec::new();
+        if !self.value_into(UserKey::new(KeyspaceId::CATALOG, &key), &mut value)? {
+            return Ok(None);
+        }
+        CatalogEntry::decode(&value).map(Some).ok_or_else(|| self.bad_entry(&key, &value))
+    }
+
+    /// The id of the next keyspace that is created.
+    pub(in crate::db) fn next_keyspace(&self) -> Result<KeyspaceId> {
+        let mut value = Vec::new();
+        if !self.value_into(UserKey::new(KeyspaceId::CATALOG, catalog::NEXT_ID), &mut value)? {
+            return Ok(KeyspaceId(KeyspaceId::DEFAULT.0 + 1));
+        }
+        let next = catalog::decode_next_id(&value).ok_or_else(|| self.bad_entry(catalog::NEXT_ID, &value))?;
+        // The next one after it must have an id, too.
+        if next.0 + 1 >= KeyspaceId::CATALOG.0 {
+            return Err(Error::InvalidArgument("the store has had as many keyspaces as there are ids".into()));
+        }
+        Ok(next)
+    }
+
+    fn visit_catalog(&self, visit: &mut dyn FnMut(&str, CatalogEntry)) -> Result<()> {
+        for pair in self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, catalog::NAMES))? {
+            let (key, value) = pair?;
+            match (catalog::name_of(&key), CatalogEntry::decode(&value)) {
+                (Some(name), Some(entry)) => visit(name, entry),
+                _ => return Err(self.bad_entry(&key, &value)),
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_entry(&self, key: &[u8], value: &[u8]) -> Error {
+        let expected = "an entry that this version understands";
+        let found = format!("{} under {}", value.escape_ascii(), key.escape_ascii());
+        Error::corruption(self.read_path().storage.path(), 0, "entry of the catalog of keyspaces", expected, found)
+    }
+}
+
+/// Adds the merge operators that keyspaces have and that come with the store.
+pub(in crate::db) fn load_operators(read: &Arc<ReadPath>) -> Result<()> {
+    Snapshot::take(read, KeyspaceId::CATALOG).visit_catalog(&mut |_, entry| {
+        if let Some(operator) = named(&entry.merge_operator) {
+            read.merge_operators.add(entry.id, operator);
+        }
+    })
+}

@@ -1,0 +1,54 @@
+//! Options of a keyspace.
+
+use crate::engine::types::options::Durability;
+use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+
+/// Options of a keyspace, for `Db::keyspace`. The store remembers them: later openings may leave them out, and one that asks
+/// for something else is an error.
+///
+/// ```
+/// use alluvium::{Durability, KeyspaceOptions, merge_operators::Add};
+/// let counters = KeyspaceOptions::new().merge_operator(Add).durability(Durability::Sync);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct KeyspaceOptions {
+    /// What `Keyspace::merge` makes of values and operands. The operators of `merge_operators` are found by their names, so
+    /// later openings need not set them; others must be set before operands can be read.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Durability of its writes that have no `WriteOptions::durability`. `None`: that of `Options::durability`. A batch or
+    /// transaction over several keyspaces has the strongest of theirs.
+    pub durability: Option<Durability>,
+}
+
+impl KeyspaceOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An error if an option is set: the default keyspace has those of `Options`.
+    pub(crate) fn check_default(&self) -> Result<()> {
+        if self.merge_operator.is_none() && self.durability.is_none() {
+            return Ok(());
+        }
+        let reason = "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`";
+        Err(Error::InvalidArgument(reason.into()))
+    }
+
+    /// Sets `merge_operator`.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
+        self.merge_operator = Some(Arc::new(operator));
+        self
+    }
+
+    /// Sets `durability`.
+    #[must_use]
+    pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
+        self.durability = durability.into();
+        self
+    }
+}

@@ -1,0 +1,259 @@
+//! `Db`: the keyspaces of a store.
+//!
+//! The catalog is a keyspace of its own (`format/catalog.rs`), and each change of it is one write. So a snapshot has its
+//! own list of keyspaces, and a crash leaves a keyspace that was created or dropped in order with the writes around it. One
+//! thread at a time changes the catalog: it holds `Keyspaces::lock`.
+
+use super::db::Db;
+use super::keyspace::{Keyspace, KeyspaceOptions};
+use super::read_only::ReadOnlyDb;
+use super::snapshot::Snapshot;
+use crate::engine::types::batch::{Effects, KeyWrite};
+use crate::engine::types::bounds::UserRange;
+use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::keyspace_info::{DEFAULT_NAME, KeyspaceInfo};
+use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
+use crate::engine::write::mode::WriteMode;
+use crate::format::catalog::{self, CatalogEntry};
+use crate::merge::MergeOperator;
+use crate::merge::operator::named;
+use crate::util::sync::Arc;
+use crate::util::{Error, KeyspaceId, Result};
+
+/// Greatest length of a keyspace's name, bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Keyspaces.
+impl Db {
+    /// Opens the keyspace with a name, and creates it if it does not exist. Names have 1 to 255 bytes of UTF-8; "default" is
+    /// the default keyspace. See [`Keyspace`].
+    ///
+    /// Creating one is one small write, and opening one a get. The store remembers the options of a keyspace. Those that
+    /// are left out at a later opening are taken from there.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{KeyspaceOptions, merge_operators::Add};
+    /// let visits = db.keyspace("visits", KeyspaceOptions::new().merge_operator(Add))?;
+    /// visits.merge("home", 1_i64.to_le_bytes())?;
+    /// assert_eq!(visits.get("home")?, Some(1_i64.to_le_bytes().to_vec()));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `KeyspaceMismatch` if it was created with another option than this call asks for, or with a merge operator that is
+    /// neither one of `merge_operators` nor given; `InvalidArgument` for a name that is no name, or for options of the
+    /// default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        check_name(name)?;
+        if name == DEFAULT_NAME {
+            options.check_default()?;
+            return Ok(Keyspace::clone(self));
+        }
+        // Before the lock: in a forked child its holder may not exist.
+        self.engine.read.check_open()?;
+        let mut open = self.engine.read.keyspaces.lock();
+        let known = self.snapshot().catalog_entry(name)?;
+        let entry = known.clone().unwrap_or_default();
+        let operators = &self.engine.read.merge_operators;
+        let known_operator = || operators.get(entry.id).or_else(|| named(&entry.merge_operator));
+        let operator = choose_operator(name, &entry, options.merge_operator, known_operator)?;
+        let stored = entry.durability.and_then(durability_of);
+        let durability = match (options.durability, stored, &known) {
+            (asked, None, None) => asked,
+            (Some(asked), stored, _) if stored != Some(asked) => {
+                let stored = stored.map_or("that of the store".to_owned(), |stored| format!("{stored:?}"));
+                return Err(mismatch(name, "durability", stored, format!("{asked:?}")));
+            }
+            (_, stored, _) => stored,
+        };
+        let merge_operator = operator.as_ref().map_or(String::new(), |operator| operator.name().to_owned());
+        let wanted = CatalogEntry { merge_operator, durability: durability.map(byte_of), ..entry };
+        let entry = self.record(name, known, wanted)?;
+        if let Some(operator) = operator {
+            operators.add(entry.id, operator);
+        }
+        let info = open.entry(name.into());
+        let info = info.or_insert_with(|| KeyspaceInfo::new(entry.id, name, durability, self.engine.read.opening));
+        Ok(self.with_info(Arc::clone(info)))
+    }
+
+    /// Writes an entry of the catalog if it differs from what is there. A new one gets an id.
+    fn record(&self, name: &str, known: Option<CatalogEntry>, wanted: CatalogEntry) -> Result<CatalogEntry> {
+        if known.as_ref() == Some(&wanted) {
+            return Ok(wanted);
+        }
+        let mut writes = Vec::new();
+        let mut entry = wanted;
+        if known.is_none() {
+            entry.id = self.snapshot().next_keyspace()?;
+            let next = KeyspaceId(entry.id.0 + 1);
+            writes.push(put(catalog::NEXT_ID, catalog::encode_next_id(next)));
+        }
+        writes.push(put(&catalog::key_of(name), entry.encode()));
+        writes.sort_unstable_by(|one: &KeyWrite, other| one.key.cmp(&other.key));
+        self.change_catalog(&Effects { writes, deleted: Vec::new() }, None)?;
+        Ok(entry)
+    }
+
+    /// Drops a keyspace: its name and all its keys, in one small write. Returns whether it existed. Its space is freed in the
+    /// background.
+    ///
+    /// Snapshots and iterators from before still have its contents. Later reads and writes of its handles return
+    /// `KeyspaceDropped`. Batches and transactions that write it at the same time are applied completely before that, or
+    /// fail with `KeyspaceDropped`. A keyspace that is created with the name later is another one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let old = db.keyspace("old", Default::default())?;
+    /// old.put("key", "value")?;
+    /// assert!(db.drop_keyspace("old")?);
+    /// assert!(matches!(old.get("key"), Err(alluvium::Error::KeyspaceDropped { .. })));
+    /// assert!(!db.drop_keyspace("old")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default keyspace, which can only be emptied (`Keyspace::clear`). Otherwise like `delete`.
+    pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        if name == DEFAULT_NAME {
+            return Err(Error::InvalidArgument("the default keyspace cannot be dropped; `clear` empties it".into()));
+        }
+        self.engine.read.check_open()?;
+        let mut open = self.engine.read.keyspaces.lock();
+        let Some(entry) = self.snapshot().catalog_entry(name)? else { return Ok(false) };
+        let info = match open.get(name) {
+            Some(info) => Arc::clone(info),
+            None => KeyspaceInfo::new(entry.id, name, None, self.engine.read.opening),
+        };
+        let name_ends = KeyWrite { change: KeyChange::Delete, ..put(&catalog::key_of(name), Vec::new()) };
+        let to_free = put(&catalog::key_to_free(entry.id), Vec::new());
+        let effects = Effects { writes: vec![name_ends, to_free], deleted: vec![UserRange::all(entry.id)] };
+        self.change_catalog(&effects, Some(&info))?;
+        open.remove(name);
+        Ok(true)
+    }
+
+    /// The names of the keyspaces in order, without the default one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.keyspace("users", Default::default())?;
+    /// db.keyspace("emails", Default::default())?;
+    /// assert_eq!(db.keyspace_names()?, ["emails", "users"]);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn keyspace_names(&self) -> Result<Vec<String>> {
+        self.snapshot().keyspace_names()
+    }
+
+    fn change_catalog(&self, effects: &Effects, drops: Option<&KeyspaceInfo>) -> Result<()> {
+        // The list of keyspaces does not depend on how their writes are logged.
+        let durability = match self.engine.write.durability {
+            Durability::Unlogged => Durability::Buffered,
+            durability => durability,
+        };
+        let mode = WriteMode { drops, ..WriteMode::new(durability, &[]) };
+        self.engine.write.write_all(effects, None, mode).map(drop)
+    }
+}
+
+/// Keyspaces.
+impl ReadOnlyDb {
+    /// The opened contents of the keyspace with a name; `None` if there is none. Of the options only `merge_operator` counts:
+    /// it is needed to read operands of an operator that is not one of `merge_operators`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, ReadOnlyDb};
+    /// let writer = Db::open(directory.path(), Options::default())?;
+    /// writer.keyspace("users", Default::default())?.put("7", "Ada")?;
+    /// let reader = ReadOnlyDb::open(directory.path(), Options::default())?;
+    /// let users = reader.keyspace("users", Default::default())?.expect("it is there");
+    /// assert_eq!(users.get("7")?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `KeyspaceMismatch` if it has another merge operator; those of reads.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Option<Snapshot>> {
+        let snapshot = self.snapshot();
+        let Some(entry) = snapshot.catalog_entry(name)? else { return snapshot.keyspace(name) };
+        if let Some(asked) = options.merge_operator {
+            if asked.name() != entry.merge_operator {
+                return Err(mismatch(name, "merge operator", entry.merge_operator, asked.name().to_owned()));
+            }
+            snapshot.read_path().merge_operators.add(entry.id, asked);
+        }
+        Ok(Some(snapshot.of_keyspace(entry.id)))
+    }
+
+    /// The names of the keyspaces in order, without the default one.
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn keyspace_names(&self) -> Result<Vec<String>> {
+        self.snapshot().keyspace_names()
+    }
+}
+
+/// The operator of a keyspace: the one that is asked for, or else the one that it has, if that is known.
+fn choose_operator(
+    name: &str,
+    entry: &CatalogEntry,
+    asked: Option<Arc<dyn MergeOperator>>,
+    known: impl Fn() -> Option<Arc<dyn MergeOperator>>,
+) -> Result<Option<Arc<dyn MergeOperator>>> {
+    let stored = &entry.merge_operator;
+    let differs = |asked: &str| Err(mismatch(name, "merge operator", stored.clone(), asked.to_owned()));
+    match asked {
+        Some(asked) if asked.name().is_empty() => {
+            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
+        }
+        Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(asked)),
+        Some(asked) => differs(asked.name()),
+        None if stored.is_empty() => Ok(None),
+        None => known().map_or_else(|| differs("none"), |known| Ok(Some(known))),
+    }
+}
+
+fn put(key: &[u8], value: Vec<u8>) -> KeyWrite {
+    KeyWrite { key: UserKey::new(KeyspaceId::CATALOG, key).to_owned(), change: KeyChange::Put(value) }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "the name of a keyspace has 1 to {NAME_BYTES_MAX} bytes, this one has {}",
+        name.len()
+    )))
+}
+
+fn mismatch(keyspace: &str, what: &'static str, stored: String, asked: String) -> Error {
+    Error::KeyspaceMismatch { keyspace: keyspace.to_owned(), what, stored, asked }
+}
+
+fn byte_of(durability: Durability) -> u8 {
+    match durability {
+        Durability::Buffered => 0,
+        Durability::Sync => 1,
+        Durability::Unlogged => 2,
+    }
+}
+
+fn durability_of(byte: u8) -> Option<Durability> {
+    [Durability::Buffered, Durability::Sync, Durability::Unlogged].get(usize::from(byte)).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! How a write is done, besides what it writes.
+
+use crate::engine::types::keyspace_info::{KeyspaceInfo, OpeningId};
+use crate::engine::types::options::Durability;
+use crate::util::Result;
+use crate::util::sync::Arc;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteMode<'a> {
+    pub(crate) durability: Durability,
+    /// The keyspaces that it writes, without the default one. If one of them was dropped, nothing is written.
+    pub(crate) keyspaces: &'a [Arc<KeyspaceInfo>],
+    /// The keyspace that it drops: all its keys are among the deleted ranges.
+    pub(crate) drops: Option<&'a KeyspaceInfo>,
+}
+
+impl<'a> WriteMode<'a> {
+    /// A write of these keyspaces.
+    pub(crate) fn new(durability: Durability, keyspaces: &'a [Arc<KeyspaceInfo>]) -> Self {
+        Self { durability, keyspaces, drops: None }
+    }
+
+    /// An error if it names a keyspace of another store.
+    pub(super) fn check_opening(&self, opening: OpeningId) -> Result<()> {
+        self.keyspaces.iter().try_for_each(|keyspace| keyspace.check_opening(opening))
+    }
+
+    /// The first keyspace that was dropped.
+    pub(super) fn dropped(&self) -> Option<&'a KeyspaceInfo> {
+        self.keyspaces.iter().map(|keyspace| &**keyspace).find(|keyspace| keyspace.is_dropped())
+    }
+}
