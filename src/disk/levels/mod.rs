@@ -29,14 +29,16 @@ mod read;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tuning;
 
 pub use apply::applied::Applied;
 pub use jobs::job::Job;
 pub use jobs::outcome::Outcome;
 pub use levels::Levels;
-pub use options::{LevelFilters, LevelsOptions, LevelsTuning};
+pub use options::{LevelFilters, LevelsOptions};
 pub use read::verify::{check_runs, check_stored, check_structure};
 pub use state::rebuild::salvage as salvage_buffered;
 pub use state::version::LevelsVersion;
 #[cfg(test)]
 pub use tests::inconsistent;
+pub use tuning::LevelsTuning;

@@ -11,9 +11,9 @@
 use super::absence::Absence;
 use super::skip_writer::{SkipWriter, Skipped, Skips, Written};
 use crate::branch::{Branch, BranchContext};
-use crate::disk::levels::options::{LevelsTuning, OVERLAPPED_FILES_MAX};
 use crate::disk::levels::plan::compaction::{Compaction, Output};
 use crate::disk::levels::state::version::LevelsVersion;
+use crate::disk::levels::tuning::{LevelsTuning, OVERLAPPED_FILES_MAX};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::output::{NewParts, OutputWriter};

@@ -2,9 +2,9 @@
 //! versions are where reads look first. Any thread.
 
 use crate::branch::BranchContext;
-use crate::disk::levels::options::LevelsTuning;
 use crate::disk::levels::state::open;
 use crate::disk::levels::state::version::{Level, LevelsVersion};
+use crate::disk::levels::tuning::LevelsTuning;
 use crate::disk::runs::run;
 use crate::disk::runs::run_cursor::version_order;
 use crate::format::manifest_edit::LevelsShape;

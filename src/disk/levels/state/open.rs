@@ -4,7 +4,7 @@ use super::parents::Parents;
 use super::rebuild::rebuild;
 use super::version::{Level, LevelRun, LevelsVersion};
 use crate::branch::{Branch, BranchContext};
-use crate::disk::levels::options::LevelsTuning;
+use crate::disk::levels::tuning::LevelsTuning;
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};

@@ -8,7 +8,7 @@ use super::key_range::KeyRange;
 use super::parents::Parents;
 use super::targets::Targets;
 use crate::branch::Branch;
-use crate::disk::levels::options::LevelsTuning;
+use crate::disk::levels::tuning::LevelsTuning;
 use crate::disk::runs::load::Load;
 use crate::disk::runs::run::Run;
 use crate::format::manifest_edit::RunId;
