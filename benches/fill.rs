@@ -96,7 +96,7 @@ fn main() {
     let temporary = tempfile::tempdir().expect("a temporary directory");
     let path = settings.directory.as_ref().map_or(temporary.path().join("store"), |directory| directory.into());
     let pool: Vec<u8> = (0..(1u64 << 20) / 8 + 16).flat_map(|number| scramble(number).to_le_bytes()).collect();
-    let options = Options { memory_budget: Some(settings.memory_mib << 20), ..Options::default() };
+    let options = Options::new().memory_budget(settings.memory_mib << 20);
     let db = Db::open(&path, options).expect("an open store");
     let sequential = settings.sequential;
 
@@ -170,7 +170,6 @@ fn main() {
     print_memory(&settings);
     db.close().expect("closed");
     let started = Instant::now();
-    let db = Db::open(&path, Options { memory_budget: Some(settings.memory_mib << 20), ..Options::default() })
-        .expect("reopened");
+    let db = Db::open(&path, Options::new().memory_budget(settings.memory_mib << 20)).expect("reopened");
     println!("reopened in {:.3} s, {} entries in memory", started.elapsed().as_secs_f64(), db.stats().memory_entries);
 }

@@ -31,7 +31,7 @@ fn main() -> alluvium::Result<()> {
     let time = Duration::from_secs_f64(seconds);
     println!("value bytes: get, pinned; scan, pinned, keys; backwards: the same (ns)");
     for length in [20, 100, 300, 1 << 10, 4 << 10, 16 << 10] {
-        let options = Options { memory_budget: Some(1 << 30), ..Options::default() };
+        let options = Options::new().memory_budget(1 << 30);
         let db = Db::open(&directory, options)?;
         let count = DATA / (length + 16);
         let key = |number: usize| (number as u64).to_be_bytes();

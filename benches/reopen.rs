@@ -67,7 +67,7 @@ fn settings() -> Settings {
 
 impl Settings {
     fn options(&self) -> Options {
-        Options { memory_budget: (self.memory_kib > 0).then_some(self.memory_kib << 10), ..Options::default() }
+        Options::new().memory_budget((self.memory_kib > 0).then_some(self.memory_kib << 10))
     }
 
     /// This program again, in another role, with its output piped.

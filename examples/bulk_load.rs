@@ -27,7 +27,7 @@ fn key(number: u64) -> [u8; 8] {
 
 /// Runs the example.
 pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
-    let db = Db::open(directory, Options { memory_budget: Some(512 << 20), ..Options::default() })?;
+    let db = Db::open(directory, Options::new().memory_budget(512 << 20))?;
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let loaders: Vec<_> = (0..THREADS)

@@ -9,7 +9,7 @@ use std::path::Path;
 const STORE_DIRECTORY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/", env!("CARGO_CRATE_NAME"), "-store");
 
 fn options() -> Options {
-    Options { memory_budget: Some(512 << 20), ..Options::default() }
+    Options::new().memory_budget(512 << 20)
 }
 
 fn open(path: &Path) -> Db {

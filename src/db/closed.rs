@@ -89,7 +89,7 @@ impl Db {
     /// db.put("river", "silt")?;
     /// db.close()?;
     /// let leveled = DiskComponent::Levels(LevelsOptions::leveled());
-    /// let options = Options { disk_component: Some(leveled), ..Options::default() };
+    /// let options = Options::new().disk_component(leveled);
     /// let report = Db::convert(directory.path(), &options, &mut |_| ())?;
     /// assert_eq!((report.component_before, report.component), ("trunk", "leveled"));
     /// let db = Db::open(directory.path(), options)?;

@@ -97,7 +97,7 @@ impl PosixStorage {
     /// # let directory = tempfile::tempdir().unwrap();
     /// use alluvium::{Db, Options, storage::PosixStorage};
     /// let storage = PosixStorage::new(directory.path()).reading_through_page_cache();
-    /// let options = Options { memory_budget: Some(128 << 20), ..Options::default() };
+    /// let options = Options::new().memory_budget(128 << 20);
     /// let db = Db::open_with(std::sync::Arc::new(storage), options)?;
     /// # Ok::<(), alluvium::Error>(())
     /// ```

@@ -47,7 +47,7 @@ pub const FOLDED_BYTES_MAX: usize = crate::util::limits::VALUE_FILE_BYTES_MIN;
 ///     }
 /// }
 ///
-/// let options = Options { merge_operator: Some(std::sync::Arc::new(Visits)), ..Options::default() };
+/// let options = Options::new().merge_operator(Visits);
 /// let db = Db::open(directory.path(), options)?;
 /// db.merge("museum", "Ada")?;
 /// db.merge("museum", "Grace")?;

@@ -17,7 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use alluvium::{Db, Error, Options};
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let path = directory.path().join("missing");
-/// match Db::open(&path, Options { create_if_missing: false, ..Options::default() }) {
+/// match Db::open(&path, Options::new().create_if_missing(false)) {
 ///     Err(Error::NoStore { path, reason }) => println!("nothing to open in {}: {reason}", path.display()),
 ///     Err(error) => println!("{error}"),
 ///     Ok(_) => unreachable!(),

@@ -49,7 +49,7 @@ impl Gate {
 }
 
 fn small() -> Options {
-    Options { memory_budget: Some(8 << 20), background_threads: Some(1), sync_interval: None, ..Options::default() }
+    Options::new().memory_budget(8 << 20).background_threads(1).sync_interval(None)
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -233,7 +233,7 @@ fn async_methods_agree_with_blocking_methods() {
         assert_eq!(send(db.pop_last()).await.unwrap(), Some((b"e".to_vec(), b"5".to_vec())));
         assert!(!send(db.is_empty()).await.unwrap());
         // One attempt that another write of its key makes fail.
-        let once = TransactOptions { attempts: 1, ..TransactOptions::default() };
+        let once = TransactOptions::new().attempts(1);
         let rival = db.db().clone();
         let lost = db.transact_with(once, move |transaction| {
             transaction.get("c")?;

@@ -42,7 +42,7 @@ impl Store {
         // All generations have the same size, as those of a store that has been written to for a while.
         let write_buffer = Some((budget_mib << 20) / 12).map(|bytes| bytes.min(32 << 20));
         let memory_budget = Some(budget_mib << 20);
-        let options = Options { memory_budget, write_buffer, background_threads: Some(2), ..Options::default() };
+        let options = Options::new().memory_budget(memory_budget).write_buffer(write_buffer).background_threads(2);
         let db = Db::open(directory.path(), options).unwrap();
         (0..KEYS).for_each(|number| db.put(key(number), VALUE).unwrap());
         // A thread's first wait allocates. It happens here, since a put may have to wait for a lock for a moment.

@@ -89,29 +89,25 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         Component::Tiered => DiskComponent::Levels(shaped(LevelsOptions::tiered(), options.levels)),
         Component::Skip => DiskComponent::Levels(shaped(skipping(options.levels), options.levels)),
     });
-    let options = Options {
-        memory_budget,
-        write_buffer,
-        durability,
-        memory_component,
-        disk_component,
-        maplets,
-        compression,
-        background_write_limit: each(options.write_limit),
-        merge_operator: Some(Arc::new(merge_operators::Add)),
-        ..Options::default()
-    };
+    let options = Options::new()
+        .memory_budget(memory_budget)
+        .write_buffer(write_buffer)
+        .durability(durability)
+        .memory_component(memory_component)
+        .disk_component(disk_component)
+        .maplets(maplets)
+        .compression(compression)
+        .background_write_limit(each(options.write_limit))
+        .merge_operator(merge_operators::Add);
     Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints, has_buffers })
 }
 
 /// The preset of levels whose keys skip some.
 fn skipping(knobs: LevelKnobs) -> LevelsOptions {
     let preset = LevelsOptions::skip();
-    LevelsOptions {
-        max_skip: knobs.max_skip.unwrap_or(preset.max_skip),
-        buffer_bytes: knobs.buffer_bytes.or(preset.buffer_bytes),
-        ..preset
-    }
+    let max_skip = knobs.max_skip.unwrap_or(preset.max_skip);
+    let buffer_bytes = knobs.buffer_bytes.or(preset.buffer_bytes);
+    preset.max_skip(max_skip).buffer_bytes(buffer_bytes)
 }
 
 /// How many items skipped how many levels. A trunk has no levels to skip.
@@ -122,17 +118,16 @@ fn skipped(stats: &Stats) -> Option<[u64; SKIPS]> {
 fn shaped(preset: LevelsOptions, knobs: LevelKnobs) -> LevelsOptions {
     // With more than one run below level 0 the store would not be leveled any more.
     let is_tiered = preset.runs_per_level > 1;
-    LevelsOptions {
-        runs_per_level: knobs.runs.filter(|_| is_tiered).unwrap_or(preset.runs_per_level),
-        level0_runs: knobs.runs.unwrap_or(preset.level0_runs),
-        merge_percent: knobs.merge_percent.unwrap_or(preset.merge_percent),
-        filter_bits: knobs.filter_bits.unwrap_or(preset.filter_bits),
-        filters: knobs.filter_bits.map_or(preset.filters, |_| LevelFilters::Equal),
-        size_ratio: knobs.size_ratio.unwrap_or(preset.size_ratio),
-        base_level_bytes: knobs.base_bytes.or(preset.base_level_bytes),
-        file_bytes: knobs.file_bytes.or(preset.file_bytes),
-        ..preset
-    }
+    preset
+        .clone()
+        .runs_per_level(knobs.runs.filter(|_| is_tiered).unwrap_or(preset.runs_per_level))
+        .level0_runs(knobs.runs.unwrap_or(preset.level0_runs))
+        .merge_percent(knobs.merge_percent.unwrap_or(preset.merge_percent))
+        .filter_bits(knobs.filter_bits.unwrap_or(preset.filter_bits))
+        .filters(knobs.filter_bits.map_or(preset.filters, |_| LevelFilters::Equal))
+        .size_ratio(knobs.size_ratio.unwrap_or(preset.size_ratio))
+        .base_level_bytes(knobs.base_bytes.or(preset.base_level_bytes))
+        .file_bytes(knobs.file_bytes.or(preset.file_bytes))
 }
 
 fn is_log(path: &Path) -> bool {

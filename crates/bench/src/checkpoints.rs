@@ -28,7 +28,7 @@ impl Checkpoints {
         self.wait()?;
         let db = Arc::clone(db);
         let checkpoint = move || {
-            let options = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
+            let options = CompactOptions::new().goal(Goal::Recovery);
             db.compact_with(.., &options, &mut |_| ()).map(drop)
         };
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::spawn(checkpoint));

@@ -26,13 +26,14 @@ impl Common {
     /// The same, with a limit on background writes from the start, because due work begins as soon as the store is
     /// open.
     pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
-        self.open(Options { background_write_limit, ..self.options(false) })
+        self.open(self.options(false).background_write_limit(background_write_limit))
     }
 
     /// The same, with this merge operator.
     pub fn open_to_merge(&self, operator: Option<MergeOperator>) -> Result<Db, Failure> {
-        let merge_operator = operator.and_then(MergeOperator::for_store);
-        self.open(Options { merge_operator, ..self.options(false) })
+        let mut options = self.options(false);
+        options.merge_operator = operator.and_then(MergeOperator::for_store);
+        self.open(options)
     }
 
     /// Opens a store, or creates it.
@@ -68,19 +69,17 @@ impl Common {
 
     /// The options for a conversion to a component.
     pub fn options_for(&self, component: Component) -> Options {
-        Options { disk_component: Some(component.for_store()), ..self.options(false) }
+        self.options(false).disk_component(component.for_store())
     }
 
     fn options(&self, create_if_missing: bool) -> Options {
         let durability = if self.sync { Durability::Sync } else { Durability::Buffered };
-        Options {
-            memory_budget: self.memory,
-            durability,
-            disk_component: self.component.map(Component::for_store),
-            create_if_missing,
-            force_cut: self.force_cut,
-            ..Options::default()
-        }
+        Options::new()
+            .memory_budget(self.memory)
+            .durability(durability)
+            .disk_component(self.component.map(Component::for_store))
+            .create_if_missing(create_if_missing)
+            .force_cut(self.force_cut)
     }
 
     /// Decodes a key or value from the command line.

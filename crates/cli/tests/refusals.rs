@@ -62,7 +62,7 @@ fn a_file_is_no_store() {
 fn an_open_store_is_read_but_not_written() {
     let store = Store::new();
     store.put("a", "1");
-    let options = Options { memory_budget: Some(16 << 20), ..Options::default() };
+    let options = Options::new().memory_budget(16 << 20);
     let db = Db::open(store.path(), options).unwrap();
     db.put("b", "2").unwrap();
     for arguments in [

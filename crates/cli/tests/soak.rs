@@ -29,7 +29,7 @@ fn a_good_soak(directory: &TempDir) -> PathBuf {
 }
 
 fn open(path: &Path) -> Db {
-    let options = Options { memory_budget: Some(4 << 20), create_if_missing: false, ..Options::default() };
+    let options = Options::new().memory_budget(4 << 20).create_if_missing(false);
     Db::open(path.join("store"), options).unwrap()
 }
 

@@ -50,12 +50,10 @@ impl Settings {
     /// Returns the options of the underlying store.
     pub fn of_store(&self) -> Result<alluvium::Options, Status> {
         let cache = if self.cache.is_null() { None } else { Some(self.cache.get()?.capacity as u64) };
-        Ok(alluvium::Options {
-            create_if_missing: self.create_if_missing,
-            compression: if self.is_compressed { Compression::Lz4 } else { Compression::None },
-            memory_budget: Some(memory::budget(self.write_buffer as u64, cache)?),
-            ..alluvium::Options::default()
-        })
+        Ok(alluvium::Options::new()
+            .create_if_missing(self.create_if_missing)
+            .compression(if self.is_compressed { Compression::Lz4 } else { Compression::None })
+            .memory_budget(memory::budget(self.write_buffer as u64, cache)?))
     }
 }
 

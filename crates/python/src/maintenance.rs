@@ -39,7 +39,7 @@ pub fn compact(py: Python<'_>, handle: &Arc<Handle>, range: Range) -> PyResult<(
 }
 
 fn compact_unless_closed(engine: &Engine, handle: &Handle, range: Range, cancellation: Cancellation) -> Outcome<()> {
-    let options = CompactOptions { cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
+    let options = CompactOptions::new().cancellation(cancellation.clone());
     let done = engine.writer()?.compact_with(range, &options, &mut |_| {
         if handle.is_closed() {
             cancellation.cancel();
@@ -63,7 +63,8 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
         }
         return Err(Failure::Damaged(lines).into());
     }
-    let VerifyReport { branch_files, pages, entries, value_files, log_segments, log_records, bytes } = found.checked;
+    let VerifyReport { branch_files, pages, entries, value_files, log_segments, log_records, bytes, .. } =
+        found.checked;
     let checked = PyDict::new(py);
     for (name, figure) in [
         ("branch_files", branch_files),

@@ -63,14 +63,12 @@ impl Settings {
         if self.error_if_exists && self.path.join("MANIFEST").exists() {
             return Err(Failure::Other(format!("{} exists (error_if_exists is true)", self.path.display())));
         }
-        let options = Options {
-            memory_budget: Some(self.memory),
-            sync_interval: self.sync_interval,
-            compression: self.compression,
-            create_if_missing: self.create_if_missing,
-            merge_operator: self.merge_operator,
-            ..Options::default()
-        };
+        let mut options = Options::new()
+            .memory_budget(self.memory)
+            .sync_interval(self.sync_interval)
+            .compression(self.compression)
+            .create_if_missing(self.create_if_missing);
+        options.merge_operator = self.merge_operator;
         // A Python program leaves most of the machine's memory to the page cache.
         let storage = Arc::new(PosixStorage::new(&self.path).reading_through_page_cache());
         let opened = match self.read_only {

@@ -146,7 +146,7 @@ impl Transaction {
     /// # let directory = tempfile::tempdir().unwrap();
     /// use alluvium::{Db, Options, merge_operators::Add};
     ///
-    /// let db = Db::open(directory.path(), Options { merge_operator: Some(std::sync::Arc::new(Add)), ..Options::default() })?;
+    /// let db = Db::open(directory.path(), Options::new().merge_operator(Add))?;
     /// let transaction = db.transaction()?;
     /// transaction.merge("sold", 2_i64.to_le_bytes())?;
     /// db.merge("sold", 1_i64.to_le_bytes())?;

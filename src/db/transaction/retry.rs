@@ -9,13 +9,40 @@ use crate::util::{Error, Result};
 use std::time::Duration;
 
 /// Options of `Db::transact_with`.
+///
+/// ```
+/// use alluvium::{TransactOptions, WriteOptions};
+/// let options = TransactOptions::new().attempts(10).write(WriteOptions::sync());
+/// assert_eq!(options.attempts, 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TransactOptions {
     /// How often the transaction is run at most before `Error::Conflict` is returned. 0 counts as 1. The default is
     /// 100: if that many attempts conflict, it is better to split the contended keys.
     pub attempts: u32,
     /// Options of the commit.
     pub write: WriteOptions,
+}
+
+impl TransactOptions {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the field `attempts`.
+    #[must_use]
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts, ..self }
+    }
+
+    /// Sets the field `write`.
+    #[must_use]
+    pub fn write(self, write: WriteOptions) -> Self {
+        Self { write, ..self }
+    }
 }
 
 impl Default for TransactOptions {

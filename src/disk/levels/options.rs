@@ -35,10 +35,11 @@ const BYTES_MAX: u64 = 1 << 44;
 ///
 /// ```
 /// use alluvium::{DiskComponent, LevelsOptions, Options};
-/// let levels = LevelsOptions { size_ratio: 8, ..LevelsOptions::leveled() };
-/// let options = Options { disk_component: Some(DiskComponent::Levels(levels)), ..Options::default() };
+/// let levels = LevelsOptions::leveled().size_ratio(8);
+/// let options = Options::new().disk_component(DiskComponent::Levels(levels));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelsOptions {
     /// In a leveled store: how many times the bytes of a level the next deeper one may have. From 2 to 1000.
     pub size_ratio: u32,
@@ -80,6 +81,7 @@ pub struct LevelsOptions {
 
 /// How the precision of filters is spread over the levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LevelFilters {
     /// All levels have filters of the same bits.
     Equal,
@@ -89,6 +91,12 @@ pub enum LevelFilters {
 }
 
 impl LevelsOptions {
+    /// The default options: those of `leveled`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Reads and space first: one run for each level, each level ten times as large as the one above.
     pub fn leveled() -> Self {
         Self {
@@ -117,15 +125,81 @@ impl LevelsOptions {
         Self { max_skip: MAX_SKIP, ..Self::leveled() }
     }
 
+    /// Sets the field `size_ratio`.
+    #[must_use]
+    pub fn size_ratio(self, times: u32) -> Self {
+        Self { size_ratio: times, ..self }
+    }
+
+    /// Sets the field `runs_per_level`.
+    #[must_use]
+    pub fn runs_per_level(self, runs: u32) -> Self {
+        Self { runs_per_level: runs, ..self }
+    }
+
+    /// Sets the field `level0_runs`.
+    #[must_use]
+    pub fn level0_runs(self, runs: u32) -> Self {
+        Self { level0_runs: runs, ..self }
+    }
+
+    /// Sets the field `merge_percent`.
+    #[must_use]
+    pub fn merge_percent(self, percent: u32) -> Self {
+        Self { merge_percent: percent, ..self }
+    }
+
+    /// Sets the field `file_bytes`.
+    #[must_use]
+    pub fn file_bytes(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { file_bytes: bytes.into(), ..self }
+    }
+
+    /// Sets the field `base_level_bytes`.
+    #[must_use]
+    pub fn base_level_bytes(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { base_level_bytes: bytes.into(), ..self }
+    }
+
+    /// Sets the field `filter_bits`.
+    #[must_use]
+    pub fn filter_bits(self, bits: u32) -> Self {
+        Self { filter_bits: bits, ..self }
+    }
+
+    /// Sets the field `filters`.
+    #[must_use]
+    pub fn filters(self, filters: LevelFilters) -> Self {
+        Self { filters, ..self }
+    }
+
+    /// Sets the field `max_skip`.
+    #[must_use]
+    pub fn max_skip(self, levels: u32) -> Self {
+        Self { max_skip: levels, ..self }
+    }
+
+    /// Sets the field `skip_runs`.
+    #[must_use]
+    pub fn skip_runs(self, runs: u32) -> Self {
+        Self { skip_runs: runs, ..self }
+    }
+
+    /// Sets the field `buffer_bytes`.
+    #[must_use]
+    pub fn buffer_bytes(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { buffer_bytes: bytes.into(), ..self }
+    }
+
     /// With the bits for which at most this share of gets, above 0 and below 1, reads a file of the deepest level that
     /// does not have the key. The least is one in 65536, the greatest a half.
     ///
     /// ```
     /// use alluvium::LevelsOptions;
-    /// assert_eq!(LevelsOptions::leveled().with_false_positive_rate(0.01).filter_bits, 7);
+    /// assert_eq!(LevelsOptions::leveled().false_positive_rate(0.01).filter_bits, 7);
     /// ```
     #[must_use]
-    pub fn with_false_positive_rate(self, rate: f64) -> Self {
+    pub fn false_positive_rate(self, rate: f64) -> Self {
         // As many bits as halvings: 0.01 lies between 2^-6 and 2^-7.
         let filter_bits = (1..REMAINDER_BITS_MAX).find(|bits| 0.5f64.powi(*bits as i32) <= rate);
         Self { filter_bits: filter_bits.unwrap_or(REMAINDER_BITS_MAX), ..self }

@@ -33,7 +33,7 @@ const LIMIT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, Resources};
 /// let resources = Resources::builder().memory(64 << 20).build()?;
-/// let options = || Options { resources: Some(resources.clone()), ..Options::default() };
+/// let options = || Options::new().resources(resources.clone());
 /// let index = Db::open(directory.path().join("index"), options())?;
 /// let documents = Db::open(directory.path().join("documents"), options())?;
 /// assert_eq!(resources.memory(), 64 << 20);

@@ -162,7 +162,7 @@ impl WriteBatch {
     /// # let directory = tempfile::tempdir().unwrap();
     /// use alluvium::{Db, Options, WriteBatch, merge_operators::Append};
     ///
-    /// let options = Options { merge_operator: Some(std::sync::Arc::new(Append)), ..Options::default() };
+    /// let options = Options::new().merge_operator(Append);
     /// let db = Db::open(directory.path(), options)?;
     /// let mut batch = WriteBatch::new();
     /// batch.put("log", "a").merge("log", "b").merge("log", "c").merge("other", "d");

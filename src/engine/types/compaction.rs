@@ -4,6 +4,7 @@ use crate::util::sync::{Arc, AtomicBool, Ordering};
 
 /// Which leaves `Db::compact_with` rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Goal {
     /// Leaves with more than one run, and leaves that may hold versions or deletes that no snapshot needs. The range
     /// then takes the least space and is one run. `Db::compact` and `Db::compact_range` use this.
@@ -22,16 +23,37 @@ pub enum Goal {
 /// ```
 /// use alluvium::{Cancellation, CompactOptions, Goal};
 /// let cancellation = Cancellation::new();
-/// let options = CompactOptions { goal: Goal::Reads, cancellation: Some(cancellation.clone()) };
+/// let options = CompactOptions::new().goal(Goal::Reads).cancellation(cancellation.clone());
 /// // Another thread, or a signal handler's thread, can cancel the compaction:
 /// cancellation.cancel();
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CompactOptions {
     /// Which leaves are rewritten.
     pub goal: Goal,
     /// Cancels the compaction from another thread.
     pub cancellation: Option<Cancellation>,
+}
+
+impl CompactOptions {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the field `goal`.
+    #[must_use]
+    pub fn goal(self, goal: Goal) -> Self {
+        Self { goal, ..self }
+    }
+
+    /// Sets the field `cancellation`.
+    #[must_use]
+    pub fn cancellation(self, cancellation: impl Into<Option<Cancellation>>) -> Self {
+        Self { cancellation: cancellation.into(), ..self }
+    }
 }
 
 /// Cancels a long operation from any thread. All clones refer to the same cancellation.
@@ -57,6 +79,7 @@ impl Cancellation {
 
 /// Progress of `Db::compact_with`. The remaining work is an estimate, and concurrent writes change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactProgress {
     /// Bytes of branch files that were read and merged.
     pub bytes_done: u64,
@@ -66,6 +89,7 @@ pub struct CompactProgress {
 
 /// What `Db::compact_with` did. Background work that was due anyway and work for other calls do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactReport {
     /// Bytes of branch files merged.
     pub bytes_read: u64,

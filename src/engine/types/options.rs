@@ -13,6 +13,7 @@ pub(crate) const COMPARATOR: &str = "bytewise";
 
 /// When a write returns, and what it then survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// The write returns once the kernel has it. It survives the death of the process. A power loss can lose the writes
     /// since the last sync, at most those of one `Options::sync_interval`.
@@ -41,10 +42,12 @@ impl Durability {
 /// Options of a store. Every field has a default that suits laptops and servers.
 ///
 /// ```
-/// use alluvium::Options;
-/// let options = Options { memory_budget: Some(256 << 20), ..Options::default() };
+/// use alluvium::{Options, merge_operators::Add};
+/// let options = Options::new().memory_budget(256 << 20).sync_interval(None).merge_operator(Add);
+/// assert_eq!(options.memory_budget, Some(256 << 20));
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Memory of this store alone, for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least
     /// 256 KiB, at most 64 TiB. Background work has buffers of fixed size, which exceed a budget below about 128 MiB.
@@ -104,6 +107,104 @@ pub struct Options {
     pub force_cut: bool,
 }
 
+impl Options {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the field `memory_budget`.
+    #[must_use]
+    pub fn memory_budget(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { memory_budget: bytes.into(), ..self }
+    }
+
+    /// Sets the field `resources`.
+    #[must_use]
+    pub fn resources(self, resources: impl Into<Option<Resources>>) -> Self {
+        Self { resources: resources.into(), ..self }
+    }
+
+    /// Sets the field `durability`.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Sets the field `sync_interval`.
+    #[must_use]
+    pub fn sync_interval(self, interval: impl Into<Option<Duration>>) -> Self {
+        Self { sync_interval: interval.into(), ..self }
+    }
+
+    /// Sets the field `compression`.
+    #[must_use]
+    pub fn compression(self, compression: Compression) -> Self {
+        Self { compression, ..self }
+    }
+
+    /// Sets the field `create_if_missing`.
+    #[must_use]
+    pub fn create_if_missing(self, create: bool) -> Self {
+        Self { create_if_missing: create, ..self }
+    }
+
+    /// Sets the field `background_threads`.
+    #[must_use]
+    pub fn background_threads(self, threads: impl Into<Option<usize>>) -> Self {
+        Self { background_threads: threads.into(), ..self }
+    }
+
+    /// Sets the field `snapshot_age_limit`.
+    #[must_use]
+    pub fn snapshot_age_limit(self, age: impl Into<Option<Duration>>) -> Self {
+        Self { snapshot_age_limit: age.into(), ..self }
+    }
+
+    /// Sets the field `background_write_limit`.
+    #[must_use]
+    pub fn background_write_limit(self, bytes_per_second: impl Into<Option<u64>>) -> Self {
+        Self { background_write_limit: bytes_per_second.into(), ..self }
+    }
+
+    /// Sets the field `write_buffer`.
+    #[must_use]
+    pub fn write_buffer(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { write_buffer: bytes.into(), ..self }
+    }
+
+    /// Sets the field `memory_component`.
+    #[must_use]
+    pub fn memory_component(self, component: MemoryComponent) -> Self {
+        Self { memory_component: component, ..self }
+    }
+
+    /// Sets the field `disk_component`.
+    #[must_use]
+    pub fn disk_component(self, component: impl Into<Option<DiskComponent>>) -> Self {
+        Self { disk_component: component.into(), ..self }
+    }
+
+    /// Sets the field `maplets`.
+    #[must_use]
+    pub fn maplets(self, maplets: bool) -> Self {
+        Self { maplets, ..self }
+    }
+
+    /// Sets the field `merge_operator` to this operator, in an `Arc`. A program that has an `Arc` sets the field itself.
+    #[must_use]
+    pub fn merge_operator(self, operator: impl MergeOperator) -> Self {
+        Self { merge_operator: Some(Arc::new(operator)), ..self }
+    }
+
+    /// Sets the field `force_cut`.
+    #[must_use]
+    pub fn force_cut(self, force: bool) -> Self {
+        Self { force_cut: force, ..self }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -127,15 +228,34 @@ impl Default for Options {
 }
 
 /// Options of a single write.
+///
+/// ```
+/// use alluvium::{Durability, WriteOptions};
+/// assert_eq!(WriteOptions::new().durability(Durability::Sync), WriteOptions::sync());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// Durability of this write. `None` takes `Options::durability`.
     pub durability: Option<Durability>,
 }
 
 impl WriteOptions {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Options of a write with `Durability::Sync`.
+    #[must_use]
     pub fn sync() -> Self {
-        Self { durability: Some(Durability::Sync) }
+        Self::new().durability(Durability::Sync)
+    }
+
+    /// Sets the field `durability`.
+    #[must_use]
+    pub fn durability(self, durability: impl Into<Option<Durability>>) -> Self {
+        Self { durability: durability.into() }
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 /// let longer = Associative::new("example.longer", |one: &[u8], other: &[u8], out: &mut Vec<u8>| {
 ///     out.extend_from_slice(if other.len() > one.len() { other } else { one });
 /// });
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(longer.into()), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(longer))?;
 /// for name in ["Po", "Danube", "Rhine"] {
 ///     db.merge("longest name", name)?;
 /// }

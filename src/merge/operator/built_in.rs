@@ -10,9 +10,8 @@ use std::sync::Arc;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, merge_operators::Add};
-/// use std::sync::Arc;
 ///
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(Arc::new(Add)), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(Add))?;
 /// db.merge("visits", 1_i64.to_le_bytes())?;
 /// db.merge("visits", 41_i64.to_le_bytes())?;
 /// assert_eq!(db.get("visits")?, Some(42_i64.to_le_bytes().to_vec()));
@@ -26,9 +25,8 @@ pub struct Add;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, merge_operators::Append};
-/// use std::sync::Arc;
 ///
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(Arc::new(Append)), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(Append))?;
 /// db.put("log", "start;")?;
 /// db.merge("log", "stop;")?;
 /// assert_eq!(db.get("log")?.as_deref(), Some(&b"start;stop;"[..]));
@@ -43,9 +41,8 @@ pub struct Append;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, merge_operators::Max};
-/// use std::sync::Arc;
 ///
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(Arc::new(Max)), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(Max))?;
 /// for level in [3_u64, 17, 12] {
 ///     db.merge("flood", level.to_be_bytes())?;
 /// }
@@ -60,9 +57,8 @@ pub struct Max;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, merge_operators::Min};
-/// use std::sync::Arc;
 ///
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(Arc::new(Min)), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(Min))?;
 /// db.merge("first seen", "2026-03-01")?;
 /// db.merge("first seen", "2025-11-09")?;
 /// assert_eq!(db.get("first seen")?.as_deref(), Some(&b"2025-11-09"[..]));
@@ -77,9 +73,8 @@ pub struct Min;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// use alluvium::{Db, Options, merge_operators::BitOr};
-/// use std::sync::Arc;
 ///
-/// let db = Db::open(directory.path(), Options { merge_operator: Some(Arc::new(BitOr)), ..Options::default() })?;
+/// let db = Db::open(directory.path(), Options::new().merge_operator(BitOr))?;
 /// db.merge("seen", [0b0000_0001])?;
 /// db.merge("seen", [0b0000_0100, 0b1000_0000])?;
 /// assert_eq!(db.get("seen")?, Some(vec![0b0000_0101, 0b1000_0000]));

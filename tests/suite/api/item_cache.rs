@@ -27,7 +27,7 @@ fn cached_items_are_the_newest_versions() {
         println!("seed {seed}");
         let mut random = Random(seed);
         let storage = Arc::new(SimulatedStorage::new(seed));
-        let options = Options { memory_budget: Some(1 << 20), ..Options::default() };
+        let options = Options::new().memory_budget(1 << 20);
         // The cache has 64 KiB, the data about ten times that.
         let db = DeterministicDb::open_small(storage, options).unwrap();
         let mut model = Model::new();
@@ -77,7 +77,7 @@ fn cached_items_are_the_newest_versions() {
 fn misses_are_counted_by_file_and_by_level() {
     for component in [DiskComponent::Trunk, DiskComponent::Levels(LevelsOptions::leveled())] {
         let storage = Arc::new(SimulatedStorage::new(7));
-        let options = Options { memory_budget: Some(1 << 20), disk_component: Some(component), ..Options::default() };
+        let options = Options::new().memory_budget(1 << 20).disk_component(component);
         let db = DeterministicDb::open_small(storage, options).unwrap();
         let key = |number: u64| format!("key{number:05}");
         for number in 0..8_000 {

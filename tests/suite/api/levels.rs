@@ -9,7 +9,7 @@ use std::sync::Arc;
 mod buffers;
 
 fn with(disk_component: Option<DiskComponent>) -> Options {
-    Options { disk_component, ..tiny() }
+    tiny().disk_component(disk_component)
 }
 
 fn open(disk: &SimulatedStorage, disk_component: Option<DiskComponent>) -> alluvium::Result<Db> {
@@ -58,7 +58,7 @@ fn sizes_that_are_not_named_do_not_matter_at_the_next_opening() {
     let disk = SimulatedStorage::new(1);
     let leveled = || Some(DiskComponent::Levels(LevelsOptions::leveled()));
     open(&disk, leveled()).unwrap().close().unwrap();
-    let larger = Options { memory_budget: Some(64 << 20), ..with(leveled()) };
+    let larger = with(leveled()).memory_budget(64 << 20);
     Db::open_with(Arc::new(disk), larger).unwrap().close().unwrap();
 }
 
@@ -66,18 +66,18 @@ fn sizes_that_are_not_named_do_not_matter_at_the_next_opening() {
 fn options_outside_their_bounds_are_refused_and_create_nothing() {
     let base = LevelsOptions::leveled();
     let bad = [
-        LevelsOptions { size_ratio: 1, ..base.clone() },
-        LevelsOptions { runs_per_level: 0, ..base.clone() },
-        LevelsOptions { level0_runs: 0, ..base.clone() },
-        LevelsOptions { merge_percent: 0, ..base.clone() },
-        LevelsOptions { merge_percent: 101, ..base.clone() },
-        LevelsOptions { file_bytes: Some(4095), ..base.clone() },
-        LevelsOptions { base_level_bytes: Some(u64::MAX), ..base.clone() },
-        LevelsOptions { filter_bits: 0, ..base.clone() },
-        LevelsOptions { filter_bits: 17, ..base.clone() },
-        LevelsOptions { max_skip: 7, ..base.clone() },
-        LevelsOptions { skip_runs: 0, ..base.clone() },
-        LevelsOptions { max_skip: 1, runs_per_level: 2, ..base },
+        base.clone().size_ratio(1),
+        base.clone().runs_per_level(0),
+        base.clone().level0_runs(0),
+        base.clone().merge_percent(0),
+        base.clone().merge_percent(101),
+        base.clone().file_bytes(4095),
+        base.clone().base_level_bytes(u64::MAX),
+        base.clone().filter_bits(0),
+        base.clone().filter_bits(17),
+        base.clone().max_skip(7),
+        base.clone().skip_runs(0),
+        base.max_skip(1).runs_per_level(2),
     ];
     for levels in bad {
         let disk = SimulatedStorage::new(1);
@@ -92,7 +92,7 @@ fn options_outside_their_bounds_are_refused_and_create_nothing() {
 fn levels_form_and_a_compaction_leaves_one_run() {
     for component in [tiny_levels(1), tiny_levels(3), tiny_skip()] {
         let disk = SimulatedStorage::new(1);
-        let options = Options { memory_budget: Some(1 << 20), ..with(Some(component)) };
+        let options = with(Some(component)).memory_budget(1 << 20);
         let db = DeterministicDb::open(Arc::new(disk), options).unwrap();
         let mut random = Random(3);
         let key = |number: u64| format!("key{number:06}");
@@ -126,8 +126,8 @@ fn levels_form_and_a_compaction_leaves_one_run() {
 fn finer_filters_save_reads_of_absent_keys() {
     let pages_read = |filter_bits, filters| {
         let DiskComponent::Levels(tiny) = tiny_levels(1) else { unreachable!("a trunk has no levels") };
-        let levels = LevelsOptions { filter_bits, filters, ..tiny };
-        let options = Options { memory_budget: Some(1 << 20), ..with(Some(DiskComponent::Levels(levels))) };
+        let levels = tiny.filter_bits(filter_bits).filters(filters);
+        let options = with(Some(DiskComponent::Levels(levels))).memory_budget(1 << 20);
         let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
         let mut random = Random(4);
         for at in 0..20_000u64 {
@@ -196,7 +196,7 @@ fn keys_that_wait_in_memory_are_read_pinned_found_by_other_openers_and_written_o
     let snapshot = db.snapshot();
     let old = model.clone();
     // While the reader has its files, and the snapshot its versions, the buffers are written, and everything changes.
-    let options = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
+    let options = CompactOptions::new().goal(Goal::Recovery);
     db.compact_with(.., &options, &mut |_| ()).unwrap();
     assert_eq!((db.stats().buffer_bytes, db.stats().parent_bytes), (0, 0), "{}", db.stats());
     for key in old.keys() {

@@ -32,7 +32,7 @@ fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
 /// The child writes two runs of everything and then merges them slowly until it is killed.
 pub fn child() {
     let directory = std::env::var_os(CHILD).unwrap();
-    let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
+    let options = Options::new().memory_budget(8 << 20).background_threads(2);
     let db = Db::open(directory, options).unwrap();
     for round in 0..2u8 {
         (0..KEYS).for_each(|at| db.put(format!("{:06}", at * 7919 % KEYS), [round; 100]).unwrap());

@@ -29,7 +29,7 @@ impl MergeOperator for Words {
 }
 
 fn with(operator: impl MergeOperator) -> Options {
-    Options { merge_operator: Some(Arc::new(operator)), ..tiny() }
+    tiny().merge_operator(operator)
 }
 
 fn one(n: i64) -> [u8; 8] {
@@ -46,7 +46,7 @@ fn counters_count_wherever_their_operands_are() {
     let components = [None, Some(tiny_levels(1)), Some(tiny_levels(3)), Some(tiny_skip()), Some(DiskComponent::Trunk)];
     for (at, disk_component) in components.into_iter().enumerate() {
         let memory_component = [MemoryComponent::TwoLevel, MemoryComponent::Skiplist][at % 2];
-        let options = Options { disk_component, memory_component, ..with(Add) };
+        let options = with(Add).disk_component(disk_component).memory_component(memory_component);
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let mut db = Db::open_with(Arc::clone(&storage), options.clone()).unwrap();
         let mut sums: BTreeMap<String, i64> = BTreeMap::new();
@@ -222,12 +222,8 @@ fn long_chains_are_replaced_by_their_value() {
                 Ok(())
             }
         }
-        let options = Options {
-            merge_operator: Some(Arc::new(Counting(longest))),
-            memory_component,
-            memory_budget: Some(64 << 20),
-            ..Options::default()
-        };
+        let options =
+            Options::new().merge_operator(Counting(longest)).memory_component(memory_component).memory_budget(64 << 20);
         let db = Db::open_temporary(options).unwrap();
         db.put("k", "base").unwrap();
         db.flush().unwrap();
@@ -274,7 +270,7 @@ fn batches_fold_their_own_operations() {
 fn no_operand_is_lost_beside_others() {
     for (at, operator) in [true, false].into_iter().enumerate() {
         let memory_component = if at == 0 { MemoryComponent::TwoLevel } else { MemoryComponent::Skiplist };
-        let options = Options { memory_component, ..if operator { with(Append) } else { with(Words) } };
+        let options = if operator { with(Append) } else { with(Words) }.memory_component(memory_component);
         let db = Db::open_temporary(options).unwrap();
         let rounds = setting("ALLUVIUM_ROUNDS", 1500) as u32;
         let ended = AtomicBool::new(false);
@@ -419,10 +415,10 @@ fn a_transaction_sees_its_own_operands() {
 fn operands_survive_in_every_durability() {
     for durability in [Durability::Buffered, Durability::Sync, Durability::Unlogged] {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-        let options = || Options { merge_operator: Some(Arc::new(BitOr)), ..tiny_unsynced() };
+        let options = || tiny_unsynced().merge_operator(BitOr);
         let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
         for bit in 0..8 {
-            let write = WriteOptions { durability: Some(durability) };
+            let write = WriteOptions::new().durability(durability);
             db.merge_with("bits", [1_u8 << bit], write).unwrap();
         }
         db.close().unwrap();

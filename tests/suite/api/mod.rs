@@ -10,6 +10,7 @@ pub mod live_stats;
 mod merges;
 mod model;
 mod multi_get;
+mod options;
 mod range_deletes;
 mod read_statistics;
 mod reads;

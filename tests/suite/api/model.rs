@@ -7,7 +7,7 @@ use alluvium::internals::open_tuned;
 use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
-use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, MergeOperator, Options, Snapshot, WriteBatch};
+use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,13 +50,13 @@ impl World {
     fn with(storage: Arc<dyn Storage>, seed: u64, keys: u64, disk_component: Option<DiskComponent>) -> Self {
         let mut random = Random(seed);
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
-        let merge_operator: Option<Arc<dyn MergeOperator>> = match seed / 2 % 3 {
-            0 => None,
-            1 => Some(Arc::new(Append)),
-            _ => Some(Arc::new(Words)),
+        let options = tiny().compression(compression).maplets(random.one_in(2)).disk_component(disk_component);
+        let options = match seed / 2 % 3 {
+            0 => options,
+            1 => options.merge_operator(Append),
+            _ => options.merge_operator(Words),
         };
-        let merges = merge_operator.is_some();
-        let options = Options { compression, maplets: random.one_in(2), disk_component, merge_operator, ..tiny() };
+        let merges = options.merge_operator.is_some();
         let db = Some(open(&storage, &options));
         let (model, snapshots, seen) = (Model::new(), Vec::new(), Seen::default());
         let deletes_ranges = seed.is_multiple_of(2);

@@ -2,7 +2,7 @@
 
 use crate::support::{Random, expect_sound, tiny};
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Compression, Db, Options};
+use alluvium::{Compression, Db};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,11 +40,8 @@ fn answers(model: &Model, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
 
 #[test]
 fn multi_get_agrees_with_single_gets() {
-    for (seed, options) in [
-        (1, tiny()),
-        (2, Options { compression: Compression::Lz4, ..tiny() }),
-        (3, Options { memory_budget: Some(64 << 20), ..tiny() }),
-    ] {
+    for (seed, options) in [(1, tiny()), (2, tiny().compression(Compression::Lz4)), (3, tiny().memory_budget(64 << 20))]
+    {
         println!("seed {seed}");
         let mut random = Random(seed);
         let directory = tempfile::tempdir().unwrap();

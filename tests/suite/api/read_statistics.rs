@@ -44,7 +44,7 @@ fn searches_count_by_the_runs_that_they_meet_and_rows_when_they_are_read_ahead()
 #[test]
 fn reads_count_their_waits_and_the_cache_its_pages_by_kind() {
     let directory = tempfile::tempdir().unwrap();
-    let options = || Options { memory_budget: Some(32 << 20), ..Options::default() };
+    let options = || Options::new().memory_budget(32 << 20);
     // No background work reads beside the test.
     let open = || DeterministicDb::open(Arc::new(PosixStorage::new(directory.path())), options()).unwrap();
     let db = open();

@@ -5,7 +5,7 @@ use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
-use alluvium::{Db, Depth, Error, Options, ReadOnlyDb};
+use alluvium::{Db, Depth, Error, ReadOnlyDb};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn log_of(records: u64) -> (SimulatedStorage, Model) {
 #[test]
 fn a_log_larger_than_memory_is_incorporated_while_opening() {
     let (disk, model) = log_of(4000);
-    let threads = |background_threads| Options { background_threads: Some(background_threads), ..tiny_unsynced() };
+    let threads = |background_threads| tiny_unsynced().background_threads(background_threads);
     for options in [threads(1), threads(4)] {
         let copy = disk.clone_disk();
         let db = Db::open_with(Arc::new(copy.clone()), options).unwrap();

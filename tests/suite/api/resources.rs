@@ -117,7 +117,7 @@ fn a_write_without_address_space_fails_and_the_store_goes_on() {
 
 pub fn address_space() {
     let Some(before) = status("VmSize:") else { return };
-    let options = Options { memory_budget: Some(64 << 20), background_threads: Some(1), ..Options::default() };
+    let options = Options::new().memory_budget(64 << 20).background_threads(1);
     let db = Db::open(directory(), options).unwrap();
     db.put("key", "value").unwrap();
     let used = status("VmSize:").unwrap();
@@ -150,10 +150,10 @@ fn resources_are_shared_by_clones_and_beside_budgets_of_single_stores() {
     let directory = tempfile::tempdir().unwrap();
     let open = |name: &str, options| Db::open(directory.path().join(name), options).unwrap();
     let resources = Resources::builder().memory(48 << 20).threads(1).build().unwrap();
-    let shared = || Options { resources: Some(resources.clone()), ..Options::default() };
+    let shared = || Options::new().resources(resources.clone());
     let (first, second) = (open("first", shared()), open("second", shared()));
-    let own = open("own", Options { memory_budget: Some(8 << 20), background_threads: Some(1), ..Options::default() });
-    let other = open("default", Options { background_threads: Some(1), ..Options::default() });
+    let own = open("own", Options::new().memory_budget(8 << 20).background_threads(1));
+    let other = open("default", Options::new().background_threads(1));
     assert_eq!(first.stats().memory_budget, 48 << 20);
     assert_eq!(second.stats().memory_budget, 48 << 20);
     assert_eq!(own.stats().memory_budget, 8 << 20);
@@ -187,7 +187,7 @@ fn invalid_resources_are_refused() {
     }
     let resources = Resources::builder().build().unwrap();
     assert!(resources.memory() <= 1 << 30 && resources.threads().is_none());
-    let both = Options { resources: Some(resources), memory_budget: Some(1 << 20), ..Options::default() };
+    let both = Options::new().resources(resources).memory_budget(1 << 20);
     let directory = tempfile::tempdir().unwrap();
     let error = Db::open(directory.path(), both).unwrap_err();
     assert!(error.to_string().contains("both resources and memory_budget"), "{error}");
@@ -199,7 +199,7 @@ fn stores_share_a_write_limit() {
     const LIMIT: u64 = 2 << 20;
     let resources = Resources::builder().memory(4 << 20).write_limit(LIMIT).build().unwrap();
     let open = |seed| {
-        let options = Options { resources: Some(resources.clone()), ..Options::default() };
+        let options = Options::new().resources(resources.clone());
         Db::open_with(Arc::new(SimulatedStorage::new(seed)), options).unwrap()
     };
     let stores = [open(1), open(2)];

@@ -22,7 +22,7 @@ fn pass(db: &DeterministicDb, disk: &SimulatedStorage, time: Duration) {
 #[test]
 fn memory_shrinks_after_snapshots_are_dropped() {
     let disk = SimulatedStorage::new(1);
-    let db = open(&disk, Options { memory_budget: Some(64 << 20), write_buffer: Some(5 << 20), ..tiny() });
+    let db = open(&disk, tiny().memory_budget(64 << 20).write_buffer(5 << 20));
     let write_all = |round: u8| (0..200u8).for_each(|key| db.put([key], [round; 30]).unwrap());
     write_all(0);
     let before = db.stats();
@@ -59,7 +59,7 @@ fn memory_shrinks_after_snapshots_are_dropped() {
 fn a_key_overwritten_again_and_again_grows_neither_memory_nor_log() {
     for component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         let disk = SimulatedStorage::new(1);
-        let options = Options { memory_budget: Some(4 << 20), memory_component: component, ..tiny() };
+        let options = tiny().memory_budget(4 << 20).memory_component(component);
         let db = open(&disk, options);
         let (mut most_log, mut most_memory) = (0, 0);
         for count in 0..60_000u32 {
@@ -113,7 +113,7 @@ fn relaxed_snapshots_are_shared_up_to_the_allowed_age() {
 #[test]
 fn a_forgotten_snapshot_is_reported_and_ends_at_the_limit() {
     let disk = SimulatedStorage::new(1);
-    let db = open(&disk, Options { snapshot_age_limit: Some(MINUTE), memory_budget: Some(64 << 20), ..tiny() });
+    let db = open(&disk, tiny().snapshot_age_limit(MINUTE).memory_budget(64 << 20));
     db.put("key", "old").unwrap();
     let snapshot = db.snapshot();
     let mut iter = db.iter().unwrap();
@@ -139,7 +139,7 @@ fn a_forgotten_snapshot_is_reported_and_ends_at_the_limit() {
 fn keys_with_common_prefixes_scan_correctly_in_both_memory_components() {
     for component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options { memory_budget: Some(64 << 20), memory_component: component, ..Options::default() };
+        let options = Options::new().memory_budget(64 << 20).memory_component(component);
         let db = Db::open(directory.path(), options).unwrap();
         let key = |n: u32| format!("https://www.example.org/user/{:08}", n.wrapping_mul(2_654_435_761) % 100_000);
         let mut expected = std::collections::BTreeMap::new();

@@ -427,8 +427,7 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
 #[test]
 fn pinned_gets_agree_with_gets() {
     let storage = Arc::new(SimulatedStorage::new(3));
-    let db =
-        DeterministicDb::open_small(storage, alluvium::Options { memory_budget: Some(1 << 20), ..tiny() }).unwrap();
+    let db = DeterministicDb::open_small(storage, tiny().memory_budget(1 << 20)).unwrap();
     let mut random = crate::support::Random(3);
     let key = |number: u64| format!("key{number:04}");
     for round in 0..6_000 {

@@ -102,7 +102,7 @@ fn thousands_of_snapshots_stay_exact_over_overwrites() {
     let seed = setting("ALLUVIUM_SEED", 1);
     println!("seed {seed}");
     // Large enough for the pages of so many versions, and for some thousand overwrites between two switches.
-    let larger = Options { memory_budget: Some(4 << 20), ..tiny() };
+    let larger = tiny().memory_budget(4 << 20);
     let (db, mut random, mut next) = (open(seed, larger), Random(seed), Value::FIRST);
     let mut contents = Contents(vec![None; KEYS]);
     let live: Mutex<Vec<(Snapshot, Contents)>> = Mutex::default();
@@ -173,7 +173,7 @@ impl Drop for StopAtEnd<'_> {
 #[test]
 fn iterators_stay_exact_over_overwrites() {
     for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
-        check_idle_iterators(Options { memory_component, ..tiny() });
+        check_idle_iterators(tiny().memory_component(memory_component));
     }
 }
 
@@ -297,7 +297,7 @@ impl Rounds {
 #[test]
 fn scans_of_everything_under_full_write_load() {
     for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
-        scan_beside_writers(Options { memory_component, ..tiny() });
+        scan_beside_writers(tiny().memory_component(memory_component));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{expect_sound, tiny};
 use alluvium::storage::{MemoryStorage, Storage};
-use alluvium::{Db, Error, Options, ReadOnlyDb};
+use alluvium::{Db, Error, ReadOnlyDb};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn path_of(db: &Db) -> PathBuf {
 #[test]
 fn a_temporary_store_is_gone_when_it_is_closed_dropped_or_abandoned_by_a_panic() {
     let open = || {
-        let db = Db::open_temporary(Options { create_if_missing: false, ..tiny() }).unwrap();
+        let db = Db::open_temporary(tiny().create_if_missing(false)).unwrap();
         db.put("key", "value").unwrap();
         db.flush().unwrap();
         assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));

@@ -26,7 +26,7 @@ fn open(disk: &SimulatedStorage, options: Options) -> DeterministicDb {
 }
 
 fn with_interval(sync_interval: Option<Duration>) -> Options {
-    Options { sync_interval, ..tiny() }
+    tiny().sync_interval(sync_interval)
 }
 
 /// Of 20 power cuts, how many leave the key.

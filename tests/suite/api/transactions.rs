@@ -19,7 +19,7 @@ use std::sync::Arc;
 const LARGE: usize = 300 << 10;
 
 fn options() -> Options {
-    Options { memory_budget: Some(256 << 10), sync_interval: None, ..Options::default() }
+    Options::new().memory_budget(256 << 10).sync_interval(None)
 }
 
 /// A store without threads, whose memory a few writes fill.

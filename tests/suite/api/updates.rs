@@ -14,12 +14,12 @@ const KEY: &str = "key";
 const LARGE: usize = 300 << 10;
 
 fn options() -> Options {
-    Options { memory_budget: Some(256 << 10), sync_interval: None, ..Options::default() }
+    Options::new().memory_budget(256 << 10).sync_interval(None)
 }
 
 /// A store on this disk without threads. A few writes fill its memory.
 fn open(disk: &SimulatedStorage, memory_component: MemoryComponent) -> DeterministicDb {
-    DeterministicDb::open_small(Arc::new(disk.clone()), Options { memory_component, ..options() }).unwrap()
+    DeterministicDb::open_small(Arc::new(disk.clone()), options().memory_component(memory_component)).unwrap()
 }
 
 fn store() -> DeterministicDb {
@@ -354,8 +354,7 @@ fn updates_beyond_the_limits_write_nothing() {
 #[test]
 fn one_thread_of_many_puts_an_absent_key() {
     const THREADS: usize = 3;
-    let db =
-        open_small(Arc::new(SimulatedStorage::new(1)), Options { memory_budget: Some(1 << 20), ..options() }).unwrap();
+    let db = open_small(Arc::new(SimulatedStorage::new(1)), options().memory_budget(1 << 20)).unwrap();
     for round in 0..400u32 {
         let all = std::sync::Barrier::new(THREADS);
         let put = |thread: usize| {

@@ -41,7 +41,7 @@ fn fill(db: &Db, keys: u32, value: &[u8]) {
 }
 
 fn compact(db: &Db, from: &str, to: &str, goal: Goal) -> CompactReport {
-    let options = CompactOptions { goal, ..CompactOptions::default() };
+    let options = CompactOptions::new().goal(goal);
     db.compact_with(from..to, &options, &mut |_| ()).unwrap()
 }
 
@@ -144,13 +144,13 @@ fn a_cancelled_call_ends_soon_and_changes_no_answer() {
     db.settle().unwrap();
     let cancellation = Cancellation::new();
     cancellation.cancel();
-    let options = CompactOptions { cancellation: Some(cancellation), ..CompactOptions::default() };
+    let options = CompactOptions::new().cancellation(cancellation);
     let refused = db.compact_with(.., &options, &mut |_| ());
     assert!(matches!(refused, Err(Error::Cancelled)), "{refused:?}");
     // At this rate the call would take minutes.
     db.set_background_write_limit(Some(20 << 10)).unwrap();
     let cancellation = Cancellation::new();
-    let options = CompactOptions { cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
+    let options = CompactOptions::new().cancellation(cancellation.clone());
     let (ended, cancelled) = std::thread::scope(|scope| {
         let call = scope.spawn(|| db.compact_with(.., &options, &mut |_| ()));
         let begun = |task: &&BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
@@ -187,7 +187,7 @@ fn the_merge_of_a_cancelled_call_ends() {
     db.settle().unwrap();
     db.set_background_write_limit(Some(1 << 10)).unwrap();
     let cancellation = Cancellation::new();
-    let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation.clone()) };
+    let options = CompactOptions::new().goal(Goal::Space).cancellation(cancellation.clone());
     let merges = || db.stats().running.iter().filter(|task| task.kind == BackgroundKind::Merge).count();
     std::thread::scope(|scope| {
         let call = scope.spawn(|| db.compact_with(.., &options, &mut |_| ()));
@@ -247,7 +247,7 @@ fn closing_stops_background_work() {
 fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
     let megabytes = setting("ALLUVIUM_CLOSING_MB", 48);
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { memory_budget: Some(96 << 20), ..Options::default() };
+    let options = Options::new().memory_budget(96 << 20);
     let db = Db::open(directory.path(), options.clone()).unwrap();
     let (mut random, mut keys) = (Random(6), 0u64);
     let value = random.bytes(1000);
@@ -301,7 +301,7 @@ fn a_pause_stops_merges_but_not_incorporations() {
 /// which no thread could do, and `settle` waited for the end of the pause, here forever.
 #[test]
 fn settling_does_not_wait_for_paused_merges() {
-    let options = Options { background_threads: Some(1), maplets: false, ..tiny() };
+    let options = tiny().background_threads(1).maplets(false);
     let db = Db::open_with(Arc::new(SimulatedStorage::new(9)), options).unwrap();
     // So little data that the ballast grows later.
     fill(&db, 503, &[1; 100]);
@@ -345,7 +345,7 @@ impl Drop for Lifted<'_> {
 #[test]
 fn a_pause_stops_running_merges_and_calls_that_wait_for_them() {
     // Without maplets, since building them at this rate would keep both threads from merging.
-    let options = Options { maplets: false, ..tiny() };
+    let options = tiny().maplets(false);
     let db = Db::open_with(Arc::new(SimulatedStorage::new(8)), options).unwrap();
     fill(&db, 20_011, &[1; 100]);
     db.flush().unwrap();
@@ -395,7 +395,7 @@ fn background_writes_keep_to_their_limit() {
         );
     }
     for refused in [db.set_background_write_limit(Some(0)), {
-        let options = Options { background_write_limit: Some(0), ..tiny() };
+        let options = tiny().background_write_limit(0);
         DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).map(drop)
     }] {
         assert!(refused.unwrap_err().to_string().contains("background_write_limit is 0"));
@@ -409,7 +409,7 @@ fn background_writes_keep_to_their_limit() {
 fn a_background_limit_slows_writers_smoothly() {
     // Large enough that files have little overhead beyond the user's data; otherwise background work would exceed the
     // limit.
-    let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
+    let options = Options::new().memory_budget(8 << 20).background_threads(2);
     for value_bytes in [100, 8000] {
         // Other load on the machine may disturb the measurement, but a fault of the store shows in every attempt.
         let mut held = slowed_smoothly(&options, value_bytes);

@@ -27,7 +27,7 @@ fn write_until_closed(db: &Db, thread: u64, seed: u64, done: &AtomicU64) -> BTre
         let mut value = count.to_le_bytes().to_vec();
         value.resize(length, thread as u8);
         let durability = if random.one_in(20) { Durability::Sync } else { Durability::Buffered };
-        let options = WriteOptions { durability: Some(durability) };
+        let options = WriteOptions::new().durability(durability);
         let kind = random.below(4);
         let written = if kind == 0 { &keys[..] } else { &keys[..1] };
         let outcome = match kind {

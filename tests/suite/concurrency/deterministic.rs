@@ -1,7 +1,6 @@
 //! The store without threads, whose behaviour is a pure function of the calls and the disk's seed.
 
 use crate::support::{Random, setting, tiny_unsynced};
-use alluvium::Options;
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ fn run(seed: u64) -> SimulatedStorage {
     let mut random = Random(seed);
     for _ in 0..3 {
         disk.inject("(sync,map-sync) -> slow=2ms; (any p=0.01) -> slow=30ms");
-        let options = Options { sync_interval: Some(Duration::from_millis(100)), ..tiny_unsynced() };
+        let options = tiny_unsynced().sync_interval(Duration::from_millis(100));
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         for _ in 0..1500 {
             let key = random.below(2000).to_be_bytes();

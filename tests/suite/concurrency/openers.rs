@@ -10,7 +10,7 @@ use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{PosixStorage, Storage};
-use alluvium::{Db, Error, Options, ReadOnlyDb, WriteBatch};
+use alluvium::{Db, Error, ReadOnlyDb, WriteBatch};
 use hooked::Hooked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
 fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     const WRITERS: usize = 3;
     let directory = tempfile::tempdir().unwrap();
-    let db = Db::open(directory.path(), Options { sync_interval: Some(Duration::from_millis(5)), ..tiny() }).unwrap();
+    let db = Db::open(directory.path(), tiny().sync_interval(Duration::from_millis(5))).unwrap();
     let acknowledged: [AtomicU64; WRITERS] = Default::default();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

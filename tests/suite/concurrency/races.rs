@@ -235,7 +235,7 @@ fn closing_is_quick_under_load() {
 #[test]
 fn an_endless_sync_interval_means_no_background_sync() {
     let directory = tempfile::tempdir().unwrap();
-    let options = alluvium::Options { sync_interval: Some(Duration::MAX), ..tiny() };
+    let options = tiny().sync_interval(Duration::MAX);
     let db = Db::open(directory.path(), options).unwrap();
     for number in 0..10_000u32 {
         db.put(number.to_be_bytes(), [1; 100]).unwrap();

@@ -17,7 +17,7 @@ const THREADS_MAX: usize = 4;
 
 /// A small store that names no number of threads.
 fn shared() -> Options {
-    Options { memory_budget: Some(320 << 10), ..Options::default() }
+    Options::new().memory_budget(320 << 10)
 }
 
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {

@@ -52,13 +52,11 @@ fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u
 fn open(directory: &Path, written: bool, on_levels: bool) -> Db {
     let storage = PosixStorage::new(directory.join("store"));
     let storage = if written { storage.writing_the_log() } else { storage };
-    let options = Options {
-        memory_budget: Some(1 << 20),
-        background_threads: Some(2),
-        sync_interval: Some(Duration::from_millis(30)),
-        disk_component: on_levels.then(tiny_skip),
-        ..Options::default()
-    };
+    let options = Options::new()
+        .memory_budget(1 << 20)
+        .background_threads(2)
+        .sync_interval(Duration::from_millis(30))
+        .disk_component(on_levels.then(tiny_skip));
     Db::open_with(Arc::new(storage), options).unwrap()
 }
 

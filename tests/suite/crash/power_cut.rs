@@ -17,7 +17,7 @@ mod writer;
 use crate::support::child;
 use crate::support::disks::{Ext4, with_private_mounts};
 use crate::support::{Random, expect_sound, setting};
-use alluvium::{Db, Options};
+use alluvium::Db;
 use judge::Judge;
 use ledger::{Ledger, stage};
 use std::os::fd::AsRawFd;
@@ -224,7 +224,7 @@ fn a_forced_cut_after_a_kill_keeps_a_prefix() {
             ledger.begin_round();
             work(&disk, seed, Mode::Load, &ledger, &mut random, |_, _| {});
             let forced = round % 2 == 0;
-            let options = Options { force_cut: forced, ..Mode::Load.options() };
+            let options = Mode::Load.options().force_cut(forced);
             let db = Db::open(disk.path().join("store"), options).unwrap();
             // Without the option, every acknowledged write must be there: the life is still the same.
             judge.judge(&db, &ledger, !forced);

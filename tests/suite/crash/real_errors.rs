@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NOBODY: u32 = 65_534;
 
 fn options() -> Options {
-    Options { sync_interval: None, ..tiny() }
+    tiny().sync_interval(None)
 }
 
 fn key(at: u32) -> String {

@@ -223,7 +223,7 @@ fn unknown_life_and_forced_cut() {
     write_range(&db, 1..=300);
     let disk = disk.kill();
     drop(db);
-    let db = open_with(&disk, Options { force_cut: true, ..tiny_unsynced() });
+    let db = open_with(&disk, tiny_unsynced().force_cut(true));
     prefix_length(&db, &Model::new(), 0, 0, 300);
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
-    Options { background_threads: Some(1), ..tiny_unsynced() }
+    tiny_unsynced().background_threads(1)
 }
 
 fn open(disk: &SimulatedStorage) -> DeterministicDb {
@@ -98,7 +98,7 @@ fn a_kill_loses_nothing_that_is_only_in_shadows() {
     drop(db);
     let disk = disk.kill();
     remove_shadows(&disk);
-    let db = try_open(&disk, Options { force_cut: true, ..options() }).unwrap();
+    let db = try_open(&disk, options().force_cut(true)).unwrap();
     assert_eq!(contents(&db), model(20));
 }
 
@@ -264,7 +264,7 @@ fn a_missing_shadow_in_the_same_life_is_an_error() {
     assert!(ReadOnlyDb::open_with(Arc::clone(&storage), options()).is_err());
     // `force_cut` accepts the loss.
     let cut = disk.clone_disk();
-    let db = try_open(&cut, Options { force_cut: true, ..options() }).unwrap();
+    let db = try_open(&cut, options().force_cut(true)).unwrap();
     assert_eq!(contents(&db), model(11));
     db.close().unwrap();
     assert_eq!(contents(&open(&cut)), model(11));
@@ -288,7 +288,7 @@ fn a_stale_shadow_is_reported() {
         shadows(&stale).iter().for_each(|name| stale.corrupt(name, at, 1));
         assert!(try_open(&stale, options()).is_err(), "byte {at} of the header differs");
         // Each record states its segment, so those of the shadow still count.
-        let db = try_open(&stale, Options { force_cut: true, ..options() }).unwrap();
+        let db = try_open(&stale, options().force_cut(true)).unwrap();
         assert_eq!(contents(&db), model(20), "byte {at} of the header differs");
     }
     // Of another store, which has the same names.
@@ -303,7 +303,7 @@ fn a_stale_shadow_is_reported() {
     foreign.remove(&name).unwrap();
     foreign.open(&name, OpenMode::Create).unwrap().write_all_at(&bytes, 0).unwrap();
     assert!(try_open(&foreign, options()).unwrap_err().to_string().contains("of another length or store"));
-    assert_eq!(contents(&try_open(&foreign, Options { force_cut: true, ..options() }).unwrap()), model(10));
+    assert_eq!(contents(&try_open(&foreign, options().force_cut(true)).unwrap()), model(10));
     assert_eq!(contents(&open(&disk)), model(20));
 }
 
@@ -374,7 +374,7 @@ fn a_failed_writeback_of_a_shadow_stops_the_store() {
 fn marks_of_a_shadow_count_only_in_the_same_life() {
     let disk = SimulatedStorage::new(12);
     // So large that nothing is incorporated.
-    let options = || Options { memory_budget: Some(8 << 20), ..options() };
+    let options = || options().memory_budget(8 << 20);
     let db = DeterministicDb::open(Arc::new(disk.clone()), options()).unwrap();
     write(&db, 0..10);
     db.sync().unwrap();
@@ -406,7 +406,7 @@ fn marks_of_a_shadow_count_only_in_the_same_life() {
     // In another life, and with `force_cut`, what only the shadow says does not count.
     for force_cut in [false, true] {
         let disk = if force_cut { older.clone_disk() } else { older.clone_disk().remount() };
-        let opened = try_open(&disk, Options { force_cut, ..options() });
+        let opened = try_open(&disk, options().force_cut(force_cut));
         let db = opened.unwrap_or_else(|error| panic!("manifest edits of the shadow count: {error}"));
         assert_eq!(contents(&db), model(written));
     }
@@ -419,7 +419,7 @@ fn a_death_while_the_log_becomes_small_loses_nothing() {
         let disk = SimulatedStorage::new(15);
         disk.set_maps_safely(mapped);
         // So large that nothing is incorporated.
-        let options = Options { memory_budget: Some(8 << 20), write_buffer: Some(1 << 20), ..options() };
+        let options = options().memory_budget(8 << 20).write_buffer(1 << 20);
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         write(&db, 0..400);
         db.sync().unwrap();
@@ -478,7 +478,7 @@ fn repair_without_a_manifest_reads_shadows() {
 const CHILD: &str = "ALLUVIUM_SHADOW_CHILD";
 
 fn unsynced() -> Options {
-    Options { sync_interval: None, memory_budget: Some(4 << 20), ..Options::default() }
+    Options::new().sync_interval(None).memory_budget(4 << 20)
 }
 
 /// Writes, and dies at once.

@@ -21,7 +21,7 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
     let disk = SimulatedStorage::new(1);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let budget = 1 << 20;
-    let db = Db::open_with(storage, Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    let db = Db::open_with(storage, tiny().memory_budget(budget)).unwrap();
     disk.inject("(create,write name~.branch) -> enospc");
     let mut random = Random(1);
     // Four times the budget, so writers must fail earlier.
@@ -59,7 +59,7 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
 fn writers_wait_for_memory_within_its_budget() {
     const GENERATIONS_MAX: u64 = 3;
     let budget = 1 << 20;
-    let options = Options { memory_budget: Some(budget), ..tiny_unsynced() };
+    let options = tiny_unsynced().memory_budget(budget);
     let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
     let mut random = Random(1);
     let mut most = 0;
@@ -84,7 +84,7 @@ fn writers_wait_for_memory_within_its_budget() {
 fn counted_memory_stays_in_its_budget() {
     let directory = tempfile::tempdir().unwrap();
     let budget = 1 << 20;
-    let db = Db::open(directory.path(), Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    let db = Db::open(directory.path(), tiny().memory_budget(budget)).unwrap();
     let mut random = Random(2);
     let keys = 5 * budget / 512;
     let check = |doing: &str| {
@@ -129,7 +129,7 @@ fn many_slow_writers_take_little_log() {
     const THREADS: u64 = 200;
     const ROUNDS: u64 = 25;
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { memory_budget: Some(64 << 20), ..Options::default() };
+    let options = Options::new().memory_budget(64 << 20);
     let db = Db::open(directory.path(), options).unwrap();
     let round = std::sync::Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn status(name: &str) -> Option<u64> {
 pub fn child() {
     let directory = std::env::var_os(CHILD).unwrap();
     let budget = 16 << 20;
-    let options = Options { memory_budget: Some(budget), background_threads: Some(2), ..Options::default() };
+    let options = Options::new().memory_budget(budget).background_threads(2);
     let db = Db::open(directory, options).unwrap();
     let keys = setting("ALLUVIUM_BOUNDS_KEYS", 120_000);
     let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
@@ -232,7 +232,7 @@ fn resident_memory_keeps_to_the_budget_under_every_kind_of_work() {
 pub fn kinds_of_work() {
     let Some(before) = status("VmRSS:") else { return skip("the kernel does not report resident memory") };
     let budget = std::env::var(BUDGET).unwrap().parse::<u64>().unwrap() << 20;
-    let options = Options { memory_budget: Some(budget), background_threads: Some(2), ..Options::default() };
+    let options = Options::new().memory_budget(budget).background_threads(2);
     let db = Db::open(std::env::var_os(CHILD).unwrap(), options).unwrap();
     let keys = setting("ALLUVIUM_BOUNDS_PAIRS", budget / 500);
     let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STEADY: Duration = Duration::from_millis(500);
 
 fn options() -> Options {
-    Options { memory_budget: Some(2 << 20), background_threads: Some(2), ..Options::default() }
+    Options::new().memory_budget(2 << 20).background_threads(2)
 }
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -50,7 +50,7 @@ impl Rig {
     }
 
     fn with(storage: Arc<dyn Storage>, disk_component: Option<DiskComponent>) -> Self {
-        let options = Options { disk_component, ..options() };
+        let options = options().disk_component(disk_component);
         let db = Db::open_with(Arc::clone(&storage), options).unwrap();
         Self { storage, db, model: Model::new(), random: Random(5), next: 0 }
     }
@@ -344,7 +344,7 @@ fn ext4_a_full_store_is_opened_for_every_delete() {
         rig.fill();
         let Rig { db, mut model, .. } = rig;
         db.close().unwrap();
-        let large = Options { memory_budget: Some(512 << 20), ..options() };
+        let large = options().memory_budget(512 << 20);
         let keys: Vec<Vec<u8>> = model.keys().step_by(50).take(40).cloned().collect();
         assert!(keys.len() > 20);
         for (at, key) in keys.iter().enumerate() {
@@ -391,7 +391,7 @@ fn random_operations_on_a_full_disk(disk_component: Option<DiskComponent>) {
         disk.set_capacity(Some(capacity));
         let open = |disk: &SimulatedStorage| {
             let disk_component = disk_component.clone();
-            let options = Options { memory_budget: Some(256 << 10), sync_interval: None, disk_component, ..options() };
+            let options = options().memory_budget(256 << 10).sync_interval(None).disk_component(disk_component);
             DeterministicDb::open(Arc::new(disk.clone()), options)
         };
         let mut db = open(&disk).unwrap();
@@ -493,7 +493,7 @@ fn puts_resume_after_deletes(component: Option<&DiskComponent>) {
         let disk = SimulatedStorage::new(seed);
         disk.set_capacity(Some(12 << 20));
         let disk_component = component.cloned();
-        let options = Options { memory_budget: Some(1 << 20), sync_interval: None, disk_component, ..options() };
+        let options = options().memory_budget(1 << 20).sync_interval(None).disk_component(disk_component);
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         let mut random = Random(seed);
         let mut model = Model::new();
@@ -554,7 +554,7 @@ fn puts_resume_after_deletes(component: Option<&DiskComponent>) {
 fn a_small_disk_takes_much_data_with_a_large_budget(directory: &Path) {
     const DATA: u64 = 150_000_000;
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let options = Options { memory_budget: Some(1 << 30), background_threads: Some(2), ..Options::default() };
+    let options = Options::new().memory_budget(1 << 30).background_threads(2);
     let db = Db::open(directory.join("store"), options.clone()).unwrap();
     let (mut random, mut data) = (Random(8), 0);
     // Not in the order of the keys, so that merges take space. While one runs, the disk may be full for a moment.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn options() -> Options {
-    Options { memory_budget: Some(1 << 30), background_threads: Some(2), ..Options::default() }
+    Options::new().memory_budget(1 << 30).background_threads(2)
 }
 
 fn length(path: &Path, name: &str) -> u64 {

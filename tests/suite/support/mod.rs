@@ -73,32 +73,32 @@ impl Random {
 
 /// A budget so small that a few thousand writes reach a trunk of three levels.
 pub fn tiny() -> Options {
-    Options { memory_budget: Some(320 << 10), background_threads: Some(2), ..Options::default() }
+    Options::new().memory_budget(320 << 10).background_threads(2)
 }
 
 /// The same without background syncs, for tests that sync explicitly.
 pub fn tiny_unsynced() -> Options {
-    Options { sync_interval: None, ..tiny() }
+    tiny().sync_interval(None)
 }
 
 /// Levels so small that several form with little data: with one run a leveled store, with more a tiered one.
 pub fn tiny_levels(runs_per_level: u32) -> DiskComponent {
     let (file_bytes, base_level_bytes) = (Some(8 << 10), Some(48 << 10));
     let sizes =
-        LevelsOptions { size_ratio: 3, level0_runs: 3, file_bytes, base_level_bytes, ..LevelsOptions::default() };
-    DiskComponent::Levels(LevelsOptions { runs_per_level, ..sizes })
+        LevelsOptions::new().size_ratio(3).level0_runs(3).file_bytes(file_bytes).base_level_bytes(base_level_bytes);
+    DiskComponent::Levels(sizes.runs_per_level(runs_per_level))
 }
 
 /// The same with one run and with keys that skip levels.
 pub fn tiny_skip() -> DiskComponent {
     let DiskComponent::Levels(levels) = tiny_levels(1) else { unreachable!("`tiny_levels` has levels") };
-    DiskComponent::Levels(LevelsOptions { max_skip: 2, skip_runs: 3, ..levels })
+    DiskComponent::Levels(levels.max_skip(2).skip_runs(3))
 }
 
 /// The same with keys that wait in files and never in memory.
 pub fn tiny_skip_in_files() -> DiskComponent {
     let DiskComponent::Levels(levels) = tiny_skip() else { unreachable!("`tiny_skip` has levels") };
-    DiskComponent::Levels(LevelsOptions { buffer_bytes: Some(0), ..levels })
+    DiskComponent::Levels(levels.buffer_bytes(0))
 }
 
 /// A number from the environment, for longer runs; otherwise the default.

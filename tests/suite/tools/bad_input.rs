@@ -40,7 +40,7 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Opens, reads everything and verifies. Returns all pairs, or the first error.
 fn read_all(path: &Path) -> Result<Pairs, Error> {
-    let db = Db::open(path, Options { create_if_missing: false, ..tiny() })?;
+    let db = Db::open(path, tiny().create_if_missing(false))?;
     let pairs = db.iter()?.collect::<Result<Vec<_>, _>>()?;
     for (key, value) in &pairs {
         assert_eq!(db.get(key)?.as_ref(), Some(value), "a get finds another value than the scan");
@@ -75,7 +75,7 @@ fn a_directory_with_other_files_is_left_alone() {
 fn a_missing_store_is_created_only_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("absent");
-    let error = Db::open(&path, Options { create_if_missing: false, ..Options::default() }).unwrap_err();
+    let error = Db::open(&path, Options::new().create_if_missing(false)).unwrap_err();
     assert!(matches!(error, Error::NoStore { .. }), "{error}");
     assert!(!path.exists());
     assert!(matches!(Db::destroy(&path), Err(Error::NoStore { .. })));

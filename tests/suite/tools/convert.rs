@@ -19,11 +19,11 @@ fn all() -> [(&'static str, DiskComponent); 4] {
 }
 
 fn options(component: &DiskComponent) -> Options {
-    Options { disk_component: Some(component.clone()), ..tiny_unsynced() }
+    tiny_unsynced().disk_component(component.clone())
 }
 
 fn open(disk: &SimulatedStorage) -> DeterministicDb {
-    let options = Options { create_if_missing: false, ..tiny_unsynced() };
+    let options = tiny_unsynced().create_if_missing(false);
     DeterministicDb::open(Arc::new(disk.clone()), options).unwrap()
 }
 
@@ -301,7 +301,7 @@ fn after_an_error_the_new_files_are_removed() {
 fn what_cannot_be_converted_stays_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let to = |component: DiskComponent| Options { disk_component: Some(component), ..crate::support::tiny() };
+    let to = |component: DiskComponent| crate::support::tiny().disk_component(component);
     let leveled = || to(tiny_levels(1));
     let convert = |options: &Options| Db::convert(&path, options, &mut |_| ());
     assert!(matches!(convert(&leveled()), Err(Error::NoStore { .. })));
@@ -318,7 +318,7 @@ fn what_cannot_be_converted_stays_as_it_is() {
         assert!(matches!(error, Error::InvalidArgument(_)) && error.to_string().contains(text), "{error}");
     };
     refused(&crate::support::tiny(), "disk_component");
-    let levels = LevelsOptions { size_ratio: 1, ..LevelsOptions::leveled() };
+    let levels = LevelsOptions::leveled().size_ratio(1);
     refused(&to(DiskComponent::Levels(levels)), "size_ratio");
     // An opening with the other component names the conversion; after it, the opening succeeds.
     let error = Db::open(&path, leveled()).unwrap_err().to_string();
@@ -326,7 +326,7 @@ fn what_cannot_be_converted_stays_as_it_is() {
     assert!(convert(&leveled()).unwrap().changed);
     // Levels of another shape are another component.
     assert!(!convert(&leveled()).unwrap().changed);
-    let wide = LevelsOptions { size_ratio: 7, ..LevelsOptions::leveled() };
+    let wide = LevelsOptions::leveled().size_ratio(7);
     assert!(convert(&to(DiskComponent::Levels(wide.clone()))).unwrap().changed);
     let db = Db::open(&path, to(DiskComponent::Levels(wide))).unwrap();
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));

@@ -7,7 +7,7 @@ use crate::tools::corruption::{Unreported, check_repair, repair, verify};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{OpenMode, Storage};
-use alluvium::{Db, Depth, Error, LostKeys, Options};
+use alluvium::{Db, Depth, Error, LostKeys};
 use std::sync::Arc;
 
 fn names(disk: &SimulatedStorage, ending: &str) -> Vec<String> {
@@ -269,7 +269,7 @@ fn losses_of_a_missing_log_segment_are_reported() {
 #[test]
 fn a_cut_without_a_mark_is_reported() {
     let disk = SimulatedStorage::new(35);
-    let options = Options { memory_budget: Some(8 << 20), write_buffer: Some(1 << 20), ..tiny_unsynced() };
+    let options = tiny_unsynced().memory_budget(8 << 20).write_buffer(1 << 20);
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
     // Two segments, all of it durable.
     for number in 0..200u64 {

@@ -24,7 +24,7 @@ pub fn run(common: &Common, arguments: &CompactRange, goal: Goal) -> Result<(), 
     let range = (from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded));
     let before = db.stats();
     let (bar, started) = (CompactBar::new(), Instant::now());
-    let options = CompactOptions { goal, ..CompactOptions::default() };
+    let options = CompactOptions::new().goal(goal);
     let done = db.compact_with(range, &options, &mut |progress| bar.show(progress));
     bar.finish();
     let (done, after) = (done?, db.stats());

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::CheckBar;
 use crate::report::{Report, align_right, grouped, size, table};
-use alluvium::{ConvertReport, Db, Options};
+use alluvium::{ConvertReport, Db};
 use std::time::Instant;
 
 /// Converts the store and prints a report.
@@ -16,7 +16,7 @@ pub fn run(common: &Common, arguments: &Convert) -> Result<(), Failure> {
         return Err(Failure::Usage(text.into()));
     }
     let (bar, started) = (CheckBar::new(), Instant::now());
-    let options = Options { compression: arguments.compression.for_store(), ..common.options_for(arguments.to) };
+    let options = common.options_for(arguments.to).compression(arguments.compression.for_store());
     let converted = Db::convert(common.directory()?, &options, &mut |progress| bar.show(progress));
     bar.finish();
     print(&converted?, started.elapsed().as_secs_f64(), common.json)

@@ -39,15 +39,14 @@ impl Plan {
         let mut random = work.round(round);
         let budget = (work.memory >> random.below(3)).max(MEMORY_MIN);
         let workers = 1 + random.below(3);
-        let options = Options {
-            memory_budget: Some(budget),
-            background_threads: Some(workers as usize),
-            compression: if random.below(2) == 0 { Compression::None } else { Compression::Lz4 },
-            sync_interval: [Some(Duration::from_millis(100)), Some(Duration::from_millis(10)), None]
-                [random.below(3) as usize],
-            force_cut: random.below(6) == 0,
-            ..Options::default()
-        };
+        let options = Options::new()
+            .memory_budget(budget)
+            .background_threads(workers as usize)
+            .compression(if random.below(2) == 0 { Compression::None } else { Compression::Lz4 })
+            .sync_interval(
+                [Some(Duration::from_millis(100)), Some(Duration::from_millis(10)), None][random.below(3) as usize],
+            )
+            .force_cut(random.below(6) == 0);
         let verify = random.below(6) == 0;
         let end = if random.below(5) == 0 { End::Close } else { End::Kill };
         // A quarter of the rounds end in the first moments, while the store is being opened; another quarter during or

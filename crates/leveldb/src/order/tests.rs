@@ -52,7 +52,7 @@ fn open(path: &Path) -> Store {
 }
 
 fn options() -> alluvium::Options {
-    alluvium::Options { memory_budget: Some(1 << 20), ..alluvium::Options::default() }
+    alluvium::Options::new().memory_budget(1 << 20)
 }
 
 /// Keys and values in the comparator's order.

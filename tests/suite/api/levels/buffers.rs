@@ -11,15 +11,13 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Of sizes with which a few files are in three levels.
 fn options(buffer_bytes: Option<u64>) -> Options {
-    let levels = LevelsOptions {
-        size_ratio: 3,
-        level0_runs: 3,
-        file_bytes: Some(4096),
-        base_level_bytes: Some(4096),
-        buffer_bytes,
-        ..LevelsOptions::skip()
-    };
-    Options { disk_component: Some(DiskComponent::Levels(levels)), memory_budget: Some(1 << 20), ..tiny() }
+    let levels = LevelsOptions::skip()
+        .size_ratio(3)
+        .level0_runs(3)
+        .file_bytes(4096)
+        .base_level_bytes(4096)
+        .buffer_bytes(buffer_bytes);
+    tiny().disk_component(DiskComponent::Levels(levels)).memory_budget(1 << 20)
 }
 
 fn open(disk: &SimulatedStorage, options: Options) -> DeterministicDb {
@@ -52,7 +50,7 @@ fn contents(db: &DeterministicDb) -> Pairs {
 
 /// Writes what is in memory only to files.
 fn write_checkpoint(db: &DeterministicDb) {
-    let recovery = CompactOptions { goal: Goal::Recovery, ..CompactOptions::default() };
+    let recovery = CompactOptions::new().goal(Goal::Recovery);
     db.compact_with(.., &recovery, &mut |_| ()).unwrap();
     while db.step() {}
 }

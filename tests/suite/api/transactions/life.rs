@@ -4,7 +4,7 @@ use super::{LARGE, conflicts, get, incorporate, on, options, seen, store};
 use crate::support::{expect_sound_closed, tiny};
 use alluvium::storage::Storage;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, Error, Options, TransactOptions, WriteOptions};
+use alluvium::{Db, Error, TransactOptions, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn transact_retries() {
 #[test]
 fn transact_gives_up() {
     let db = store();
-    let (mut runs, options) = (0, TransactOptions { attempts: 5, ..TransactOptions::default() });
+    let (mut runs, options) = (0, TransactOptions::new().attempts(5));
     let refused = db.transact_with(&options, |transaction| {
         runs += 1;
         drop(transaction.get("x")?);
@@ -123,7 +123,7 @@ fn many_threads_make_progress() {
         for thread in 0..4 {
             let db = &db;
             scope.spawn(move || {
-                let options = TransactOptions { attempts: 1000, ..TransactOptions::default() };
+                let options = TransactOptions::new().attempts(1000);
                 for at in 0..100 {
                     db.transact_with(&options, |transaction| {
                         let count = if thread % 2 == 0 {
@@ -164,7 +164,7 @@ fn a_transaction_that_outlives_the_store_gets_errors() {
 fn a_transaction_expires_with_its_snapshot() {
     const MINUTE: Duration = Duration::from_secs(60);
     let disk = SimulatedStorage::new(1);
-    let options = Options { snapshot_age_limit: Some(MINUTE), ..options() };
+    let options = options().snapshot_age_limit(MINUTE);
     let db = alluvium::internals::DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap();
     db.put("x", "1").unwrap();
     let [reads, writes, blind] = [db.transaction().unwrap(), db.transaction().unwrap(), db.transaction().unwrap()];

@@ -13,7 +13,7 @@ use super::values::{self, decode};
 use crate::support::{Last, Random, tiny};
 use alluvium::internals::open_small;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, MemoryComponent, MergeOperator, Options, Snapshot};
+use alluvium::{Db, MemoryComponent, Snapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -63,12 +63,14 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let shape = Shape::draw(&mut random);
     assert!(shape.threads < THREADS_MAX);
-    let options = Options {
-        background_threads: Some(1 + random.below(2) as usize),
-        memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
-        merge_operator: shape.merges.then(|| Arc::new(Last { joins: random.one_in(2) }) as Arc<dyn MergeOperator>),
-        ..tiny()
-    };
+    let mut options = tiny().background_threads(1 + random.below(2) as usize).memory_component(if random.one_in(4) {
+        MemoryComponent::Skiplist
+    } else {
+        MemoryComponent::TwoLevel
+    });
+    if shape.merges {
+        options = options.merge_operator(Last { joins: random.one_in(2) });
+    }
     // Sometimes a real disk; sometimes larger budgets, so that several runs overwrite the data of one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
     let others = stalls::background_threads();
@@ -76,8 +78,8 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let opened = match (&directory, random.below(8)) {
         (Some(directory), _) => Db::open(directory.path(), options),
         (None, size @ 0..4) => {
-            let memory_budget = Some([320 << 10, 1 << 20, 4 << 20, 16 << 20][size as usize]);
-            Db::open_with(Arc::new(disk.clone()), Options { memory_budget, ..options })
+            let memory_budget = [320 << 10, 1 << 20, 4 << 20, 16 << 20][size as usize];
+            Db::open_with(Arc::new(disk.clone()), options.memory_budget(memory_budget))
         }
         (None, _) => open_small(Arc::new(disk.clone()), options),
     };

@@ -35,17 +35,15 @@ impl Settings {
     pub fn draw(random: &mut Random) -> Self {
         let memory_budget = [256 << 10, 320 << 10, 1 << 20, 16 << 20][random.below(4) as usize];
         let interval = [None, Some(1), Some(20), Some(100)][random.below(4) as usize];
-        let options = Options {
-            memory_budget: Some(memory_budget),
-            durability: if random.one_in(8) { Durability::Sync } else { Durability::Buffered },
-            sync_interval: interval.map(Duration::from_millis),
-            compression: if random.one_in(2) { Compression::Lz4 } else { Compression::None },
-            background_threads: Some(1 + random.below(4) as usize),
-            write_buffer: random.one_in(4).then_some((memory_budget / 6).clamp(32 << 10, 100 << 10)),
-            memory_component: [MemoryComponent::TwoLevel, MemoryComponent::Skiplist][random.below(2) as usize],
-            maplets: random.one_in(2),
-            ..Options::default()
-        };
+        let options = Options::new()
+            .memory_budget(memory_budget)
+            .durability(if random.one_in(8) { Durability::Sync } else { Durability::Buffered })
+            .sync_interval(interval.map(Duration::from_millis))
+            .compression(if random.one_in(2) { Compression::Lz4 } else { Compression::None })
+            .background_threads(1 + random.below(4) as usize)
+            .write_buffer(random.one_in(4).then_some((memory_budget / 6).clamp(32 << 10, 100 << 10)))
+            .memory_component([MemoryComponent::TwoLevel, MemoryComponent::Skiplist][random.below(2) as usize])
+            .maplets(random.one_in(2));
         Self { options, small: !random.one_in(4), tree: Tree::draw(random) }
     }
 

@@ -166,7 +166,7 @@ impl Store {
             7 => {
                 let cancellation = Cancellation::new();
                 cancellation.cancel();
-                let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation) };
+                let options = CompactOptions::new().goal(Goal::Space).cancellation(cancellation);
                 let refused = self.db().compact_with(.., &options, &mut |_| ());
                 assert!(matches!(refused, Ok(_) | Err(Error::Cancelled)), "{refused:?}");
             }

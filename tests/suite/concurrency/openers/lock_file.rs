@@ -6,7 +6,7 @@ use crate::support::{expect_sound, tiny};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::Storage;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, Durability, Error, Options};
+use alluvium::{Db, Durability, Error};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn a_writer_stops_when_its_lock_file_is_gone_and_no_second_writer_opens() {
 #[test]
 fn a_writer_stops_when_another_file_has_the_name_of_its_lock_file() {
     let directory = tempfile::tempdir().unwrap();
-    let db = Db::open(directory.path(), Options { durability: Durability::Sync, ..tiny() }).unwrap();
+    let db = Db::open(directory.path(), tiny().durability(Durability::Sync)).unwrap();
     db.put("key", "value").unwrap();
     let lock = directory.path().join(LOCK);
     std::fs::remove_file(&lock).unwrap();

@@ -165,7 +165,7 @@ impl<'a> Client<'a> {
     /// Uses the retries of `transact`: every attempt except the last was aborted.
     fn transact(&mut self) -> Broken {
         let (mut attempts, mut broken) = (Vec::new(), None);
-        let options = TransactOptions { attempts: 3, ..TransactOptions::default() };
+        let options = TransactOptions::new().attempts(3);
         let done = self.db.transact_with(&options, |transaction| {
             let mut open = Open::new(transaction);
             let done = self.do_actions(&mut open);

@@ -8,7 +8,7 @@ use crate::concurrency::linearizability::stalls::{self, Stalls};
 use crate::support::{Random, tiny};
 use alluvium::internals::open_small;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{Db, MemoryComponent, Options};
+use alluvium::{Db, MemoryComponent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -50,16 +50,14 @@ impl Tally {
 /// Runs some histories; an error describes the first bad one.
 pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let options = Options {
-        background_threads: Some(1 + random.below(2) as usize),
-        memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
-        maplets: random.one_in(2),
-        ..tiny()
-    };
+    let options = tiny()
+        .background_threads(1 + random.below(2) as usize)
+        .memory_component(if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel })
+        .maplets(random.one_in(2));
     let others = stalls::background_threads();
     let disk = Arc::new(SimulatedStorage::new(seed));
     let opened = match random.below(4) {
-        0 => Db::open_with(disk, Options { memory_budget: Some(4 << 20), ..options }),
+        0 => Db::open_with(disk, options.memory_budget(4 << 20)),
         1 => Db::open_with(disk, options),
         _ => open_small(disk, options),
     };

@@ -38,7 +38,7 @@ impl Mode {
             Self::Compaction => (256 << 10, Some(Duration::from_millis(5))),
         };
         let memory_budget = Some(memory_budget);
-        Options { memory_budget, background_threads: Some(2), sync_interval, ..Options::default() }
+        Options::new().memory_budget(memory_budget).background_threads(2).sync_interval(sync_interval)
     }
 
     pub fn named(name: &str) -> Self {
@@ -153,7 +153,7 @@ fn write(db: &Db, ledger: &Ledger, writer: usize, deadline: Instant) -> alluvium
 }
 
 fn apply(db: &Db, write: Write) -> alluvium::Result<()> {
-    let options = WriteOptions { durability: Some(write.durability) };
+    let options = WriteOptions::new().durability(write.durability);
     if let [(key, value)] = &write.operations[..] {
         return match value {
             Some(value) => db.put_with(key, value, options),

@@ -4,7 +4,6 @@ use crate::support::Last;
 use alluvium::Options;
 use alluvium::storage::simulated::SimulatedStorage;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A way to die.
@@ -48,7 +47,7 @@ impl Death {
 
     /// The options of the next opening.
     pub fn options(self, maplets: bool) -> Options {
-        Options { force_cut: self == Self::KillForced, maplets, ..options() }
+        options().force_cut(self == Self::KillForced).maplets(maplets)
     }
 }
 
@@ -70,11 +69,9 @@ pub const SYNC_INTERVAL: Duration = Duration::from_secs(100);
 
 /// The options of every store of these tests: only the run syncs.
 pub fn options() -> Options {
-    Options {
-        memory_budget: Some(256 << 10),
-        background_threads: Some(1),
-        sync_interval: Some(SYNC_INTERVAL),
-        merge_operator: Some(Arc::new(Last { joins: false })),
-        ..Options::default()
-    }
+    Options::new()
+        .memory_budget(256 << 10)
+        .background_threads(1)
+        .sync_interval(SYNC_INTERVAL)
+        .merge_operator(Last { joins: false })
 }

@@ -6,7 +6,7 @@ use super::step::{Changes, KEYS, Step, name};
 use crate::support::{tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{DiskComponent, LevelsOptions, Options, Snapshot, WriteBatch, WriteOptions};
+use alluvium::{DiskComponent, Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl Shape {
 /// Of sizes with which the data of a run is in three levels, so that keys skip one, and wait in memory.
 fn small_skip() -> DiskComponent {
     let DiskComponent::Levels(levels) = tiny_skip() else { unreachable!("`tiny_skip` has levels") };
-    DiskComponent::Levels(LevelsOptions { file_bytes: Some(4096), base_level_bytes: Some(4096), ..levels })
+    DiskComponent::Levels(levels.file_bytes(4096).base_level_bytes(4096))
 }
 
 /// The statistics of a tree that show which work was done.
@@ -207,7 +207,7 @@ impl World {
         (maplets, tree): (bool, Tree),
     ) -> Result<Self, String> {
         disk.inject(faults);
-        let db = open(&disk, Options { maplets, ..options() }, tree)
+        let db = open(&disk, options().maplets(maplets), tree)
             .map_err(|error| format!("the store does not open: {error}"))?;
         Ok(Self { disk, db: Some(db), promise, faults, maplets, tree, snapshots: Vec::new() })
     }
@@ -315,7 +315,7 @@ impl World {
 
     fn reopen(&mut self, death: Death) -> Result<(), String> {
         let at_least = if death.loses_unsynced() { self.promise.synced } else { self.promise.acknowledged };
-        let options = Options { maplets: self.maplets, ..options() };
+        let options = options().maplets(self.maplets);
         let db = open(&self.disk, options, self.tree).map_err(|error| format!("cannot open after {death}: {error}"))?;
         let found = contents(&db)?;
         self.promise.prefix(&found, at_least).map_err(|error| format!("after {death} {error}"))?;

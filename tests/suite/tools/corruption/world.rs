@@ -48,13 +48,13 @@ pub struct World {
 
 /// Opens an existing store.
 pub fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
-    open_as(disk, Size::Usual, alluvium::Options { create_if_missing: false, ..tiny_unsynced() })
+    open_as(disk, Size::Usual, tiny_unsynced().create_if_missing(false))
 }
 
 fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<DeterministicDb> {
     match size {
         Size::Levels => {
-            let options = alluvium::Options { disk_component: Some(tiny_skip()), ..options };
+            let options = options.disk_component(tiny_skip());
             DeterministicDb::open(Arc::new(disk.clone()), options)
         }
         Size::Usual => DeterministicDb::open(Arc::new(disk.clone()), options),
