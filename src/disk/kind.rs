@@ -8,6 +8,7 @@ const TRUNK: &str = "trunk";
 
 /// How a store keeps its data on disk. It is chosen when the store is created; `Db::convert` changes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DiskComponent {
     /// SplinterDB's STBε-tree: cheap writes, with reads that look up one maplet for each tree node. The default.
     #[default]

@@ -85,6 +85,7 @@ impl PageKind {
 /// How a payload is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Compression {
     /// Uncompressed.
     #[default]

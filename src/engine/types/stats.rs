@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// Statistics of one level of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelStats {
     /// Distance from the leaves: 0 for leaves. In a leveled or tiered store the distance from the deepest level.
     pub height: u32,
@@ -31,7 +32,8 @@ pub struct LevelStats {
 }
 
 /// A branch file of the tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BranchFile {
     /// Name in the store's directory.
     pub name: String,
@@ -50,10 +52,11 @@ pub struct BranchFile {
 }
 
 /// Kind of a background task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackgroundKind {
     /// Writes full Memtables to branch files.
+    #[default]
     Incorporate,
     /// Moves references to branch files from a trunk node to a child.
     Flush,
@@ -99,7 +102,8 @@ impl fmt::Display for BackgroundKind {
 }
 
 /// A running background task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackgroundTask {
     /// Kind of the task.
     pub kind: BackgroundKind,
@@ -142,6 +146,7 @@ impl fmt::Display for BackgroundTask {
 
 /// Statistics of a store at one moment. Counters start at the opening of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The newest sequence number.
     pub last_number: u64,

@@ -4,6 +4,7 @@ use crate::util::Error;
 
 /// How much a check reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Depth {
     /// Checks the manifest and the structure of the tree. Checks that every file exists, and that its length and its
     /// header or footer agree with the manifest. Reads no data page.
@@ -54,6 +55,7 @@ pub struct CheckProgress<'a> {
 
 /// How much a check covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Branch files checked. A deep check reads them completely.
     pub branch_files: u64,

@@ -2,6 +2,7 @@
 
 /// How the memory component stores the keys of new writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemoryComponent {
     /// FloDB's two levels: the Membuffer takes writes and updates in place, and sorting is delayed until it is needed.
     /// The default.

@@ -39,29 +39,28 @@ pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
 /// Statistics of the store as opened now, and those that only the writer knows, as of their publication.
 fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
     let Some(live) = live else { return opened };
-    Stats {
-        last_number: opened.last_number,
-        synced_number: opened.synced_number,
-        incorporated_number: opened.incorporated_number,
-        disk_component: opened.disk_component,
-        levels: with_misses(opened.levels, &live.stats.levels),
-        branch_files: opened.branch_files,
-        branch_bytes: opened.branch_bytes,
-        value_files: opened.value_files,
-        log_bytes: opened.log_bytes,
-        log_shadow_bytes: opened.log_shadow_bytes,
-        log_discarded_writes: opened.log_discarded_writes,
-        ballast_bytes: opened.ballast_bytes,
-        ..live.stats.clone()
-    }
+    let mut joined = live.stats.clone();
+    joined.last_number = opened.last_number;
+    joined.synced_number = opened.synced_number;
+    joined.incorporated_number = opened.incorporated_number;
+    joined.disk_component = opened.disk_component;
+    joined.levels = with_misses(opened.levels, &live.stats.levels);
+    joined.branch_files = opened.branch_files;
+    joined.branch_bytes = opened.branch_bytes;
+    joined.value_files = opened.value_files;
+    joined.log_bytes = opened.log_bytes;
+    joined.log_shadow_bytes = opened.log_shadow_bytes;
+    joined.log_discarded_writes = opened.log_discarded_writes;
+    joined.ballast_bytes = opened.ballast_bytes;
+    joined
 }
 
 /// The levels as opened now, with what the writer missed in its cache.
 fn with_misses(opened: Vec<LevelStats>, live: &[LevelStats]) -> Vec<LevelStats> {
     let of_height = |height| live.iter().find(|level| level.height == height);
-    let with = |level: LevelStats| LevelStats {
-        cache_misses: of_height(level.height).map_or(level.cache_misses, |level| level.cache_misses),
-        ..level
+    let with = |mut level: LevelStats| {
+        level.cache_misses = of_height(level.height).map_or(level.cache_misses, |level| level.cache_misses);
+        level
     };
     opened.into_iter().map(with).collect()
 }
@@ -328,7 +327,8 @@ mod tests {
     fn write_delays_are_shown_as_text() {
         let idle = writer_counters(&Stats::default());
         assert_eq!(idle.len(), 1, "{idle:?}");
-        let mut stats = Stats { user_bytes: 1000, incorporated_bytes: 1200, writes: 9, ..Stats::default() };
+        let mut stats = Stats::default();
+        (stats.user_bytes, stats.incorporated_bytes, stats.writes) = (1000, 1200, 9);
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
         (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
         (stats.splits, stats.joins, stats.live_rewrites, stats.reused_bytes) = (7, 5, 1, 2048);
@@ -353,16 +353,21 @@ mod tests {
 
     #[test]
     fn levels_come_root_first_and_figures_in_both_forms() {
-        let level = |height, nodes| LevelStats { height, nodes, bytes: 4096, ..LevelStats::default() };
-        let stats = Stats { levels: vec![level(1, 1), level(0, 8)], branch_files: 12_345, ..Stats::default() };
+        let level = |height, nodes| {
+            let mut level = LevelStats::default();
+            (level.height, level.nodes, level.bytes) = (height, nodes, 4096);
+            level
+        };
+        let mut stats = Stats::default();
+        (stats.levels, stats.branch_files) = (vec![level(1, 1), level(0, 8)], 12_345);
         let text = tree(&stats.levels).to_string();
         assert!(text.find("1 (root)") < text.find("0 (leaves)"), "{text}");
         let report = statistics(&stats);
         assert_eq!(report.json()["levels"][1]["nodes"], 8);
         assert_eq!(report.json()["branch_files"], 12_345);
         assert!(report.json()["failure"].is_null());
-        let rows = Stats { joins: 3, garbage_bytes: 4, garbage_slowed_ns: 5, ..Stats::default() };
-        let rows = statistics(&rows).json();
+        (stats.joins, stats.garbage_bytes, stats.garbage_slowed_ns) = (3, 4, 5);
+        let rows = statistics(&stats).json();
         assert_eq!(
             (&rows["joins"], &rows["garbage_bytes"], &rows["garbage_slowed_ns"]),
             (&json!(3), &json!(4), &json!(5))
@@ -373,7 +378,8 @@ mod tests {
     #[test]
     fn what_waits_in_memory_is_shown_only_if_there_is_some() {
         let shown = |buffer_bytes| {
-            let stats = Stats { buffer_bytes, parent_bytes: 2 * buffer_bytes, ..Stats::default() };
+            let mut stats = Stats::default();
+            (stats.buffer_bytes, stats.parent_bytes) = (buffer_bytes, 2 * buffer_bytes);
             statistics(&stats).table().to_string().contains("waiting in memory")
         };
         assert_eq!([0, 4096].map(shown), [false, true]);
@@ -382,8 +388,11 @@ mod tests {
     /// The levels of the reader that `stat` is were shown, which has missed nothing.
     #[test]
     fn misses_are_those_of_the_writer() {
-        let level =
-            |height, branches, cache_misses| LevelStats { height, branches, cache_misses, ..LevelStats::default() };
+        let level = |height, branches, cache_misses| {
+            let mut level = LevelStats::default();
+            (level.height, level.branches, level.cache_misses) = (height, branches, cache_misses);
+            level
+        };
         let (opened, live) = ([level(1, 2, 0), level(0, 7, 0)], [level(2, 1, 9), level(0, 6, 5)]);
         assert_eq!(with_misses(opened.into(), &live), [level(1, 2, 0), level(0, 7, 5)]);
     }

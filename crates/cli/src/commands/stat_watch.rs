@@ -278,9 +278,10 @@ fn json(sample: &Sample, rates: Option<Rates>) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn sample(at: Instant, stats: Stats, writer: Option<WriterInfo>, files: &[(&str, u64)]) -> Sample {
+    fn sample(at: Instant, mut stats: Stats, writer: Option<WriterInfo>, files: &[(&str, u64)]) -> Sample {
         let files = files.iter().map(|(name, bytes)| ((*name).to_string(), *bytes)).collect();
-        Sample { at, stats: Stats { branch_bytes: 100, ..stats }, writer, files }
+        stats.branch_bytes = 100;
+        Sample { at, stats, writer, files }
     }
 
     fn writer_info(process: u32, age_ms: u64) -> Option<WriterInfo> {
@@ -290,7 +291,11 @@ mod tests {
     #[test]
     fn without_a_writer_rates_come_from_sequence_numbers_and_files() {
         let start = Instant::now();
-        let numbers = |last_number| Stats { last_number, ..Stats::default() };
+        let numbers = |last_number| {
+            let mut stats = Stats::default();
+            stats.last_number = last_number;
+            stats
+        };
         let before = sample(start, numbers(1000), None, &[("000001.branch", 100), ("000002.branch", 40)]);
         let after = start + Duration::from_secs(2);
         let files = [("000002.branch", 60), ("000003.branch", 500)];
@@ -309,19 +314,20 @@ mod tests {
     #[test]
     fn with_a_writer_rates_come_from_its_counters() {
         let start = Instant::now();
-        let stats = |times: u64| Stats {
-            writes: 100 * times,
-            user_bytes: 1000 * times,
-            incorporated_bytes: 1500 * times,
-            compacted_bytes: 500 * times,
-            cache_hits: 30 * times,
-            cache_misses: 10 * times,
-            slowed_writes: 4 * times,
-            garbage_slowed_writes: 3 * times,
-            garbage_bytes: 2048,
-            conflicts: 4 * times,
-            retried_updates: times,
-            ..Stats::default()
+        let stats = |times: u64| {
+            let mut stats = Stats::default();
+            stats.writes = 100 * times;
+            stats.user_bytes = 1000 * times;
+            stats.incorporated_bytes = 1500 * times;
+            stats.compacted_bytes = 500 * times;
+            stats.cache_hits = 30 * times;
+            stats.cache_misses = 10 * times;
+            stats.slowed_writes = 4 * times;
+            stats.garbage_slowed_writes = 3 * times;
+            stats.garbage_bytes = 2048;
+            stats.conflicts = 4 * times;
+            stats.retried_updates = times;
+            stats
         };
         let before = sample(start, stats(1), writer_info(7, 300), &[]);
         let now = sample(start + Duration::from_secs(2), stats(3), writer_info(7, 100), &[]);
@@ -353,16 +359,15 @@ mod tests {
     /// Regression test: the first sample reported 0 writes per second, whatever the writer did.
     #[test]
     fn the_first_sample_has_no_rates() {
-        let levels = [(1, 1, 3), (0, 2, 8)];
-        let levels = levels.map(|(height, nodes, runs)| LevelStats {
-            height,
-            nodes,
-            runs,
-            bytes: 4096,
-            ..LevelStats::default()
-        });
-        let first =
-            sample(Instant::now(), Stats { levels: levels.to_vec(), ..Stats::default() }, writer_info(7, 100), &[]);
+        let mut stats = Stats::default();
+        stats.levels = [(1, 1, 3), (0, 2, 8)]
+            .map(|(height, nodes, runs)| {
+                let mut level = LevelStats::default();
+                (level.height, level.nodes, level.runs, level.bytes) = (height, nodes, runs, 4096);
+                level
+            })
+            .to_vec();
+        let first = sample(Instant::now(), stats, writer_info(7, 100), &[]);
         let (shown, value) = (text(&first, None), json(&first, None));
         assert!(shown.starts_with("- writes/s, -/s of background;"), "{shown}");
         assert!(shown.contains(": -/s from users") && shown.contains("- writes/s slowed"), "{shown}");
@@ -374,26 +379,14 @@ mod tests {
 
     #[test]
     fn tasks_and_problems_of_a_writer_are_shown() {
-        let task = BackgroundTask {
-            kind: alluvium::BackgroundKind::Merge,
-            node: Some(3),
-            height: Some(0),
-            from: b"a".to_vec(),
-            to: None,
-            bytes_done: 30,
-            bytes_total: 40,
-            bytes_written: 10,
-            runs_for: Duration::from_millis(1500),
-            paused: false,
-        };
-        let stats = Stats {
-            running: vec![task],
-            background_write_limit: Some(2048),
-            background_paused: true,
-            disk_full: true,
-            failure: Some("the disk died".into()),
-            ..Stats::default()
-        };
+        let mut task = BackgroundTask::default();
+        (task.kind, task.node, task.height) = (alluvium::BackgroundKind::Merge, Some(3), Some(0));
+        (task.from, task.runs_for) = (b"a".to_vec(), Duration::from_millis(1500));
+        (task.bytes_done, task.bytes_total, task.bytes_written) = (30, 40, 10);
+        let mut stats = Stats::default();
+        (stats.running, stats.background_write_limit) = (vec![task], Some(2048));
+        (stats.background_paused, stats.disk_full) = (true, true);
+        stats.failure = Some("the disk died".into());
         let sample = sample(Instant::now(), stats, writer_info(7, 100), &[]);
         let (shown, value) = (text(&sample, Some(Rates::default())), json(&sample, Some(Rates::default())));
         for part in ["merge at node 3", "(75%)", "limited to 2.0 KiB/s", "paused", "full", "failure: the disk died"] {
