@@ -75,8 +75,8 @@ pub extern "C" fn leveldb_writebatch_iterate(
         batch.look(|batch| {
             for operation in &batch.0 {
                 let (key, value) = match operation {
-                    Operation::Put { key, value } => (key, Some(value)),
-                    Operation::Delete { key } => (key, None),
+                    Operation::Put { key, value, .. } => (key, Some(value)),
+                    Operation::Delete { key, .. } => (key, None),
                     // LevelDB's batches have no others.
                     _ => continue,
                 };

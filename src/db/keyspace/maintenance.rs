@@ -68,7 +68,7 @@ impl Keyspace {
     /// # Errors
     /// Like `compact_range`.
     pub fn optimize(&self, range: impl KeyRange) -> Result<()> {
-        let options = CompactOptions { goal: Goal::Reads, ..CompactOptions::default() };
+        let options = CompactOptions::new().goal(Goal::Reads);
         self.compact_with(range, &options, &mut |_| ()).map(drop)
     }
 

@@ -24,7 +24,8 @@ pub struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// The defaults.
+    /// The default options.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,14 +39,14 @@ impl KeyspaceOptions {
         Err(Error::InvalidArgument(reason.into()))
     }
 
-    /// Sets `merge_operator`.
+    /// Sets the field `merge_operator`.
     #[must_use]
     pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
         self.merge_operator = Some(Arc::new(operator));
         self
     }
 
-    /// Sets `durability`.
+    /// Sets the field `durability`.
     #[must_use]
     pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
         self.durability = durability.into();

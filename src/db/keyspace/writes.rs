@@ -109,7 +109,7 @@ impl Keyspace {
     /// # let directory = tempfile::tempdir().unwrap();
     /// use alluvium::{Db, Options, merge_operators::Add};
     ///
-    /// let db = Db::open(directory.path(), Options { merge_operator: Some(std::sync::Arc::new(Add)), ..Options::default() })?;
+    /// let db = Db::open(directory.path(), Options::new().merge_operator(Add))?;
     /// db.merge("visits", 1_i64.to_le_bytes())?;
     /// db.merge("visits", 1_i64.to_le_bytes())?;
     /// assert_eq!(db.get("visits")?, Some(2_i64.to_le_bytes().to_vec()));
@@ -300,7 +300,7 @@ impl Keyspace {
     /// The range from the end of the store to the pair counts as read, so the commit fails if another write has changed it.
     /// An attempt fails only because another write succeeded.
     fn pop(&self, pop: impl Fn(TransactionKeyspace<'_>) -> Result<Option<Pair>>) -> Result<Option<Pair>> {
-        let options = TransactOptions { attempts: u32::MAX, ..TransactOptions::default() };
+        let options = TransactOptions::new().attempts(u32::MAX);
         transact(&self.engine.write, &options, |transaction| pop(transaction.enter(&self.info)?))
     }
 }

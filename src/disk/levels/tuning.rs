@@ -40,12 +40,7 @@ pub struct LevelsTuning {
 
 impl LevelsTuning {
     /// For a store of this shape. `memory` is its budget; 0 if it does no work.
-    pub fn new(
-        shape: LevelsShape,
-        memtable_bytes: u64,
-        memory: u64,
-        merge_operators: Arc<MergeOperators>,
-    ) -> Self {
+    pub fn new(shape: LevelsShape, memtable_bytes: u64, memory: u64, merge_operators: Arc<MergeOperators>) -> Self {
         let buffer_bytes = match shape.buffer_bytes {
             AUTOMATIC => memory / BUFFER_PART,
             chosen => chosen.min(memory / BUFFER_PART_MOST),
@@ -132,8 +127,9 @@ mod tests {
 
     #[test]
     fn one_run_of_all_data_goes_where_it_is_not_merged_again() {
-        let tuning =
-            |options: LevelsOptions| LevelsTuning::new(options.shape(1 << 20).unwrap(), 1 << 20, 16 << 20, Arc::default());
+        let tuning = |options: LevelsOptions| {
+            LevelsTuning::new(options.shape(1 << 20).unwrap(), 1 << 20, 16 << 20, Arc::default())
+        };
         let leveled = tuning(LevelsOptions::leveled());
         assert_eq!([0, 10 << 20, 1 << 40].map(|bytes| leveled.level_for(bytes)), [6; 3]);
         // Ten runs of a Memtable each become a run of level 1, ten of these a run of level 2.

@@ -117,8 +117,8 @@ impl Ordered {
         let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
         for operation in batch {
             match operation {
-                Operation::Put { key, value } => change.put(key, value)?,
-                Operation::Delete { key } => change.delete(key)?,
+                Operation::Put { key, value, .. } => change.put(key, value)?,
+                Operation::Delete { key, .. } => change.delete(key)?,
                 other => return Err(Error::InvalidArgument(format!("LevelDB's batches have no {other:?}"))),
             }
         }
