@@ -1,7 +1,7 @@
 //! `Db`: a store that is open for reading and writing.
 
 use super::keyspace::Keyspace;
-use super::keyspace::catalog::load_operators;
+use super::keyspace::catalog::{load, load_operators};
 use super::transaction::{self, TransactOptions, Transaction};
 use crate::engine::engine::Engine;
 use crate::engine::open::host::Host;
@@ -99,7 +99,7 @@ impl Db {
         load_operators(&db.engine.read)?;
         db.engine.enter(&host.pool)?;
         db.engine.background.refill(&contents)?;
-        load_operators(&db.engine.read)?;
+        load(&db.engine)?;
         Ok(db)
     }
 

@@ -6,7 +6,7 @@
 //! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
-use super::keyspace::catalog::load_operators;
+use super::keyspace::catalog::{load, load_operators};
 use crate::disk::TrunkOptions;
 use crate::engine::background::background::Background;
 use crate::engine::open::host::Host;
@@ -63,7 +63,7 @@ impl DeterministicDb {
         let db = Db::of(engine);
         load_operators(&db.engine.read)?;
         db.engine.background.refill(&contents)?;
-        load_operators(&db.engine.read)?;
+        load(&db.engine)?;
         Ok(Self { db })
     }
 

@@ -15,14 +15,17 @@ use crate::engine::types::keyspace_info::{DEFAULT_NAME, KeyspaceInfo};
 use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
+use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog::{self, CatalogEntry};
 use crate::merge::MergeOperator;
 use crate::merge::operator::named;
 use crate::util::sync::Arc;
-use crate::util::{Error, KeyspaceId, Result};
+use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
 
 /// Greatest length of a keyspace's name, bytes.
 const NAME_BYTES_MAX: usize = 255;
+/// How many keyspaces whose space was freed a drop removes from the catalog at most.
+const FORGOTTEN_MAX: usize = 64;
 
 /// Keyspaces.
 impl Db {
@@ -93,8 +96,7 @@ impl Db {
             writes.push(put(catalog::NEXT_ID, catalog::encode_next_id(next)));
         }
         writes.push(put(&catalog::key_of(name), entry.encode()));
-        writes.sort_unstable_by(|one: &KeyWrite, other| one.key.cmp(&other.key));
-        self.change_catalog(&Effects { writes, deleted: Vec::new() }, None)?;
+        self.change_catalog(Effects { writes, deleted: Vec::new() }, None)?;
         Ok(entry)
     }
 
@@ -130,11 +132,16 @@ impl Db {
             Some(info) => Arc::clone(info),
             None => KeyspaceInfo::new(entry.id, name, None, self.engine.read.opening),
         };
-        let name_ends = KeyWrite { change: KeyChange::Delete, ..put(&catalog::key_of(name), Vec::new()) };
-        let to_free = put(&catalog::key_to_free(entry.id), Vec::new());
-        let effects = Effects { writes: vec![name_ends, to_free], deleted: vec![UserRange::all(entry.id)] };
-        self.change_catalog(&effects, Some(&info))?;
+        let mut writes = vec![delete(&catalog::key_of(name)), put(&catalog::key_to_free(entry.id), Vec::new())];
+        let freed = self.snapshot().keyspaces_to_free(FORGOTTEN_MAX)?;
+        let freeing = &self.engine.background.freeing;
+        let is_freed = |id: &KeyspaceId| !freeing.covers(&key::encoded(*id, &[]));
+        writes.extend(freed.into_iter().filter(is_freed).map(|id| delete(&catalog::key_to_free(id))));
+        let deleted = vec![UserRange::all(entry.id)];
+        let number = self.change_catalog(Effects { writes, deleted }, Some(&info))?;
         open.remove(name);
+        // The keys are gone. What fails here leaves their space to later merges.
+        let _ = self.engine.background.free(entry.id, number);
         Ok(true)
     }
 
@@ -155,14 +162,20 @@ impl Db {
         self.snapshot().keyspace_names()
     }
 
-    fn change_catalog(&self, effects: &Effects, drops: Option<&KeyspaceInfo>) -> Result<()> {
+    /// Applies a change of the catalog. Returns its number.
+    fn change_catalog(&self, mut effects: Effects, drops: Option<&KeyspaceInfo>) -> Result<SequenceNumber> {
+        effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         // The list of keyspaces does not depend on how their writes are logged.
         let durability = match self.engine.write.durability {
             Durability::Unlogged => Durability::Buffered,
             durability => durability,
         };
         let mode = WriteMode { drops, ..WriteMode::new(durability, &[]) };
-        self.engine.write.write_all(effects, None, mode).map(drop)
+        Ok(match self.engine.write.write_all(&effects, None, mode)? {
+            WriteOutcome::Written(number) => number,
+            // Not without a precondition.
+            WriteOutcome::Conflict(_) => SequenceNumber::ZERO,
+        })
     }
 }
 
@@ -223,6 +236,10 @@ fn choose_operator(
         None if stored.is_empty() => Ok(None),
         None => known().map_or_else(|| differs("none"), |known| Ok(Some(known))),
     }
+}
+
+fn delete(key: &[u8]) -> KeyWrite {
+    KeyWrite { change: KeyChange::Delete, ..put(key, Vec::new()) }
 }
 
 fn put(key: &[u8], value: Vec<u8>) -> KeyWrite {

@@ -1,6 +1,7 @@
 //! The catalog of keyspaces, as a snapshot has it (`format/catalog.rs`).
 
 use crate::db::snapshot::Snapshot;
+use crate::engine::engine::Engine;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::keyspace_info::DEFAULT_NAME;
@@ -68,6 +69,16 @@ impl Snapshot {
         Ok(next)
     }
 
+    /// The first keyspaces whose space is to be freed according to the catalog.
+    pub(in crate::db) fn keyspaces_to_free(&self, count: usize) -> Result<Vec<KeyspaceId>> {
+        let pairs = self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, catalog::TO_FREE))?;
+        let id = |key: Result<Vec<u8>>| {
+            let key = key?;
+            catalog::id_to_free(&key).ok_or_else(|| self.bad_entry(&key, &[]))
+        };
+        pairs.keys().take(count).map(id).collect()
+    }
+
     fn visit_catalog(&self, visit: &mut dyn FnMut(&str, CatalogEntry)) -> Result<()> {
         for pair in self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, catalog::NAMES))? {
             let (key, value) = pair?;
@@ -86,11 +97,26 @@ impl Snapshot {
     }
 }
 
-/// Adds the merge operators that keyspaces have and that come with the store.
+/// Adds the merge operators that keyspaces have and that come with the store. If the catalog is damaged, they are missing,
+/// and what opens a keyspace reports the damage; the rest of the store stays readable.
 pub(in crate::db) fn load_operators(read: &Arc<ReadPath>) -> Result<()> {
-    Snapshot::take(read, KeyspaceId::CATALOG).visit_catalog(&mut |_, entry| {
+    let loaded = Snapshot::take(read, KeyspaceId::CATALOG).visit_catalog(&mut |_, entry| {
         if let Some(operator) = named(&entry.merge_operator) {
             read.merge_operators.add(entry.id, operator);
         }
-    })
+    });
+    unless_damaged(loaded)
+}
+
+/// What opening a store for writing does once the log was read: adds the merge operators, and goes on freeing the space of
+/// keyspaces that were dropped before.
+pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
+    load_operators(&engine.read)?;
+    let last = engine.read.sequencer.last();
+    let dropped = Snapshot::take(&engine.read, KeyspaceId::CATALOG).keyspaces_to_free(usize::MAX);
+    unless_damaged(dropped.and_then(|dropped| dropped.into_iter().try_for_each(|id| engine.background.free(id, last))))
+}
+
+fn unless_damaged(result: Result<()>) -> Result<()> {
+    result.or_else(|error| if error.is_damage() { Ok(()) } else { Err(error) })
 }

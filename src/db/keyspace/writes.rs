@@ -62,7 +62,7 @@ impl Keyspace {
 
     /// Like `delete_range`, with options.
     pub fn delete_range_with(&self, range: impl KeyRange, options: WriteOptions) -> Result<()> {
-        self.engine.write.delete_range(UserRange::of_range(self.id(), range), self.mode(options))
+        self.engine.write.delete_range(UserRange::of_range(self.id(), range), self.mode(options)).map(drop)
     }
 
     /// Deletes all keys that start with a prefix, as `delete_range` does.
@@ -77,10 +77,11 @@ impl Keyspace {
     /// ```
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         let range = UserRange::of_prefix(self.id(), prefix.as_ref());
-        self.engine.write.delete_range(range, self.mode(WriteOptions::default()))
+        self.engine.write.delete_range(range, self.mode(WriteOptions::default())).map(drop)
     }
 
-    /// Deletes all keys: a `delete_range` over everything. This is one small write, however many keys there are.
+    /// Deletes all keys. This is one small write, however many keys there are, and their space is freed in the background.
+    /// Snapshots and iterators from before still have the keys.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -95,7 +96,10 @@ impl Keyspace {
     /// # Errors
     /// Like `delete`.
     pub fn clear(&self) -> Result<()> {
-        self.delete_range(..)
+        let number = self.engine.write.delete_range(UserRange::all(self.id()), self.mode(WriteOptions::default()))?;
+        // The keys are gone. What fails here leaves their space to later merges.
+        let _ = self.engine.background.free(self.id(), number);
+        Ok(())
     }
 
     /// Merges an operand into the value of a key: `Options::merge_operator` says what the two make. This is a write without

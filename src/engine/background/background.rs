@@ -10,6 +10,7 @@ use crate::engine::scheduler::Scheduler;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
 use crate::engine::state::budget::Budget;
+use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
@@ -35,6 +36,7 @@ pub(crate) struct Background {
     pub(crate) statistics: Arc<Statistics>,
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
+    pub(crate) freeing: Freeing,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,
     /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.

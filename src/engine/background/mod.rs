@@ -3,7 +3,8 @@
 #[allow(clippy::module_inception)]
 pub(crate) mod background;
 pub(crate) mod compaction;
-pub(crate) mod idle;
+pub(crate) mod freeing;
+mod idle;
 pub(crate) mod incorporation;
 pub(crate) mod log_rest;
 pub(crate) mod log_work;

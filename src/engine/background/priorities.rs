@@ -48,7 +48,7 @@ enum Taken {
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 15] = [
+const PRIORITIES: [(Taken, Line); 16] = [
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
     (Taken::ByAll, retry_backed_off),
@@ -61,6 +61,7 @@ const PRIORITIES: [(Taken, Line); 15] = [
     (Taken::UnlessAwaited, job_after_quiet_flush),
     (Taken::UnlessPaused, needed_job),
     (Taken::UnlessPaused, requested_job),
+    (Taken::UnlessPaused, job_that_frees),
     (Taken::UnlessPaused, job_for_scans),
     (Taken::UnlessPaused, remove_files),
     (Taken::UnlessAwaited, job_when_quiet),
@@ -188,6 +189,26 @@ fn requested_job(background: &Background, state: &mut SchedulerState, _: WorkerR
         Some(Task::Job(job, Some(Arc::clone(request))))
     });
     jobs.next().into()
+}
+
+/// What frees the space of deleted ranges.
+fn job_that_frees(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if !background.freeing.is_any() || background.health.is_full() {
+        return Choice::Pass;
+    }
+    let retention = background.retention();
+    for range in background.ranges_to_free(&retention) {
+        let request = range.request();
+        let job = pick_from_newest(background, |version| background.disk.pick_requested(version, &request, &retention));
+        if let Some(job) = job {
+            return Choice::Run(Task::Job(job, None));
+        }
+        let view = background.read.view.load();
+        if background.disk.remaining(&view.disk, &request, &retention).is_none() {
+            background.freeing.remove(&range);
+        }
+    }
+    Choice::Pass
 }
 
 /// Merges for which scans have paid.

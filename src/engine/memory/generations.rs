@@ -228,6 +228,18 @@ impl Generations {
         self.scheduler.wake_workers();
     }
 
+    /// Switches if the newest generation may have this number, so that it is incorporated without waiting for more writes;
+    /// unless memory is full, and is incorporated anyway.
+    pub(crate) fn switch_soon(&self, number: SequenceNumber) -> Result<()> {
+        let switching = self.switching.lock();
+        let view = self.read.view.load_full();
+        let is_there = number > view.newest_start() && !view.newest().memtable.is_empty();
+        if is_there && view.generations.len() < GENERATIONS_MAX {
+            self.switch(&switching)?;
+        }
+        Ok(())
+    }
+
     /// Incorporates everything that is in memory now: switches if the newest generation holds anything, and waits.
     pub(crate) fn incorporate_all(&self) -> Result<()> {
         self.incorporate_all_unless(&|| false)

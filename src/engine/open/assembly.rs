@@ -14,6 +14,7 @@ use crate::engine::scheduler::RunNext;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
+use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
@@ -94,6 +95,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         publisher,
         statistics,
         live_stats: Publisher::default(),
+        freeing: Freeing::default(),
         quiet: Quiet::default(),
         upkeep: Mutex::default(),
         segment_retry: Mutex::default(),

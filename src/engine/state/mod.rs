@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod delays;
+pub(crate) mod freeing;
 pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod keyspaces;

@@ -122,11 +122,15 @@ impl WritePath {
         precondition.conflict(&self.read.view.load()).map(WriteOutcome::Conflict)
     }
 
-    /// Deletes a range of keys.
-    pub(crate) fn delete_range(&self, range: UserRange, mode: WriteMode<'_>) -> Result<()> {
+    /// Deletes a range of keys. Returns the number of the write; `ZERO` if the range is empty.
+    pub(crate) fn delete_range(&self, range: UserRange, mode: WriteMode<'_>) -> Result<SequenceNumber> {
         check_range(&range)?;
         let deleted = UserRange::merged(vec![range]);
-        self.write_all(&Effects { writes: Vec::new(), deleted }, None, mode).map(drop)
+        Ok(match self.write_all(&Effects { writes: Vec::new(), deleted }, None, mode)? {
+            WriteOutcome::Written(number) => number,
+            // Not without a precondition.
+            WriteOutcome::Conflict(_) => SequenceNumber::ZERO,
+        })
     }
 
     /// The durability of a write over these keyspaces and the default one: what its options say, or else the strongest of

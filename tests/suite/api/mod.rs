@@ -5,6 +5,7 @@ mod examples;
 mod item_cache;
 mod iterators;
 mod key_ranges;
+mod keyspaces;
 mod levels;
 pub mod live_stats;
 mod merges;

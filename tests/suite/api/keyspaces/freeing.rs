@@ -1,0 +1,114 @@
+//! The space of dropped and emptied keyspaces comes back without further calls.
+
+use super::*;
+
+/// A store with two keyspaces of the same size on the disk, and the bytes of its files.
+fn filled(storage: &Arc<dyn Storage>, options: &Options) -> (DeterministicDb, u64) {
+    let db = DeterministicDb::open_small(Arc::clone(storage), options.clone()).unwrap();
+    let (kept, doomed) = (keyspace(&db, "kept"), keyspace(&db, "doomed"));
+    for at in 0..400_u32 {
+        kept.put(at.to_be_bytes(), [at as u8; 1000]).unwrap();
+        doomed.put(at.to_be_bytes(), [at as u8; 1000]).unwrap();
+    }
+    db.flush().unwrap();
+    rest(&db);
+    let bytes = db.stats().branch_bytes;
+    (db, bytes)
+}
+
+/// Lets background work end.
+fn rest(db: &DeterministicDb) {
+    for _ in 0..10_000 {
+        if !db.step() {
+            return;
+        }
+    }
+    panic!("background work does not end");
+}
+
+fn storage() -> (SimulatedStorage, Arc<dyn Storage>) {
+    let disk = SimulatedStorage::new(1);
+    (disk.clone(), Arc::new(disk))
+}
+
+fn expect_freed(db: &DeterministicDb, before: u64) {
+    let bytes = db.stats().branch_bytes;
+    assert!(bytes < before / 5 * 3, "{before} bytes before, {bytes} after");
+    assert_eq!(keyspace(db, "kept").iter().unwrap().count(), 400);
+}
+
+#[test]
+fn a_dropped_keyspace_gives_its_space_back() {
+    for options in all_components() {
+        let (db, before) = filled(&storage().1, &options);
+        assert!(db.drop_keyspace("doomed").unwrap());
+        rest(&db);
+        expect_freed(&db, before);
+        assert!(!db.step());
+    }
+}
+
+#[test]
+fn an_emptied_keyspace_gives_its_space_back() {
+    for options in all_components() {
+        let (db, before) = filled(&storage().1, &options);
+        let doomed = keyspace(&db, "doomed");
+        doomed.clear().unwrap();
+        doomed.put("new", "1").unwrap();
+        rest(&db);
+        expect_freed(&db, before);
+        assert_eq!(contents(&doomed), ["new=1"]);
+    }
+}
+
+#[test]
+fn snapshots_keep_the_space_until_they_end() {
+    for options in all_components() {
+        let (db, before) = filled(&storage().1, &options);
+        let snapshot = db.snapshot();
+        assert!(db.drop_keyspace("doomed").unwrap());
+        rest(&db);
+        assert!(db.stats().branch_bytes >= before);
+        assert_eq!(snapshot.keyspace("doomed").unwrap().unwrap().iter().unwrap().count(), 400);
+        drop(snapshot);
+        rest(&db);
+        expect_freed(&db, before);
+    }
+}
+
+/// The process dies before the space is freed.
+#[test]
+fn the_next_opening_goes_on_freeing() {
+    for options in all_components() {
+        let (disk, storage) = storage();
+        let (db, before) = filled(&storage, &options);
+        assert!(db.drop_keyspace("doomed").unwrap());
+        let killed: Arc<dyn Storage> = Arc::new(disk.clone_disk());
+        drop(db);
+        let db = DeterministicDb::open_small(Arc::clone(&killed), options.clone()).unwrap();
+        rest(&db);
+        expect_freed(&db, before);
+        db.close().unwrap();
+        expect_sound_closed(&killed);
+    }
+}
+
+/// Many small ones have what one large one has.
+#[test]
+fn small_keyspaces_give_their_space_back_together() {
+    for options in all_components() {
+        let db = DeterministicDb::open_small(storage().1, options).unwrap();
+        let name = |at: u32| format!("{at:04}");
+        for at in 0..400 {
+            keyspace(&db, &name(at)).put("key", [at as u8; 2000]).unwrap();
+        }
+        db.flush().unwrap();
+        rest(&db);
+        let before = db.stats().branch_bytes;
+        (0..400).filter(|at| at % 20 != 0).for_each(|at| assert!(db.drop_keyspace(&name(at)).unwrap()));
+        rest(&db);
+        let after = db.stats().branch_bytes;
+        assert!(after < before / 3, "{before} bytes before, {after} after");
+        assert!((0..400).step_by(20).all(|at| keyspace(&db, &name(at)).contains_key("key").unwrap()));
+    }
+}
