@@ -6,8 +6,8 @@ use super::read_counters::ReadCounters;
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
-use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::util::{DatabaseId, FileNumber, FileNumbers};
+use crate::util::sync::{Arc, AtomicU64, KeyspaceMap, Mutex, Ordering};
+use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId};
 
 /// Bytes that a builder writes with one request. Direct writes of this size cost 0.08 ns of CPU time a byte.
 pub const WRITE_BYTES: usize = 1 << 20;
@@ -64,6 +64,8 @@ pub struct BranchContext {
     pub numbers: Arc<FileNumbers>,
     /// How new files are written.
     pub form: BranchForm,
+    /// How leaves of keyspaces are stored that have a compression of their own.
+    pub compressions: KeyspaceMap<Compression>,
     /// What reads of users have cost.
     pub reads: ReadCounters,
     pub(super) write_buffers: BufferPool,
@@ -88,6 +90,7 @@ impl BranchContext {
             files,
             numbers,
             form,
+            compressions: KeyspaceMap::default(),
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
             buffered_bytes: AtomicU64::new(0),
@@ -95,6 +98,11 @@ impl BranchContext {
             obsolete_branches: Mutex::new(Vec::new()),
             obsolete_maplets: Mutex::new(Vec::new()),
         })
+    }
+
+    /// How the leaves of a keyspace are stored in new files.
+    pub fn compression_of(&self, keyspace: KeyspaceId) -> Compression {
+        self.compressions.get(keyspace).unwrap_or(self.form.compression)
     }
 
     /// The files of obsolete branches that nobody reads any more. Each is returned once; the caller removes it

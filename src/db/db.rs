@@ -1,7 +1,7 @@
 //! `Db`: a store that is open for reading and writing.
 
 use super::keyspace::Keyspace;
-use super::keyspace::catalog::{load, load_operators};
+use super::keyspace::catalog::{load, load_options};
 use super::transaction::{self, TransactOptions, Transaction};
 use crate::engine::engine::Engine;
 use crate::engine::open::host::Host;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A `Db` is the store's default [`Keyspace`], whose methods read and write single keys and ranges: `db.put`, `db.get`,
 /// `db.range`. What is listed here is about the store as a whole, or about several keys at once.
 ///
-/// `close` closes the store for all clones. Dropping the last clone closes it, too, and ignores errors. After a `fork`, the child must not use a `Db`
+/// `close` closes the store for all clones and keyspaces. Dropping the last of them closes it, too, and ignores errors. After a `fork`, the child must not use a `Db`
 /// that the parent opened: reads and writes return `Error::Forked` there.
 ///
 /// ```
@@ -96,7 +96,7 @@ impl Db {
         // From here on a failure closes the store.
         let db = Self::of(engine);
         // So that operands are folded while the log is read.
-        load_operators(&db.engine.read)?;
+        load_options(&db.engine.read)?;
         db.engine.enter(&host.pool)?;
         db.engine.background.refill(&contents)?;
         load(&db.engine)?;

@@ -6,7 +6,7 @@
 //! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
-use super::keyspace::catalog::{load, load_operators};
+use super::keyspace::catalog::{load, load_options};
 use crate::disk::TrunkOptions;
 use crate::engine::background::background::Background;
 use crate::engine::open::host::Host;
@@ -61,7 +61,7 @@ impl DeterministicDb {
         let clock = storage.deterministic_clock();
         let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
         let db = Db::of(engine);
-        load_operators(&db.engine.read)?;
+        load_options(&db.engine.read)?;
         db.engine.background.refill(&contents)?;
         load(&db.engine)?;
         Ok(Self { db })

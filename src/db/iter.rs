@@ -115,6 +115,11 @@ impl Iter {
         self.valid().then(|| self.front.user_key())
     }
 
+    /// The encoded key at the cursor.
+    pub(crate) fn encoded_key(&self) -> Option<&[u8]> {
+        self.valid().then(|| self.front.key())
+    }
+
     /// The value at the cursor; `None` if the iterator is unpositioned.
     #[inline]
     pub fn value(&self) -> Option<&[u8]> {

@@ -21,6 +21,7 @@ use crate::merge::MergeOperator;
 use crate::merge::operator::named;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
+use std::fmt::Debug;
 
 /// Greatest length of a keyspace's name, bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -46,8 +47,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `KeyspaceMismatch` if it was created with another option than this call asks for, or with a merge operator that is
-    /// neither one of `merge_operators` nor given; `InvalidArgument` for a name that is no name, or for options of the
+    /// `KeyspaceMismatch` if it has another option than this call asks for (only a merge operator may be added to a keyspace
+    /// that has none), or a merge operator that is neither one of `merge_operators` nor given; `InvalidArgument` for a name that is no name, or for options of the
     /// default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_name(name)?;
@@ -63,20 +64,21 @@ impl Db {
         let operators = &self.engine.read.merge_operators;
         let known_operator = || operators.get(entry.id).or_else(|| named(&entry.merge_operator));
         let operator = choose_operator(name, &entry, options.merge_operator, known_operator)?;
-        let stored = entry.durability.and_then(durability_of);
-        let durability = match (options.durability, stored, &known) {
-            (asked, None, None) => asked,
-            (Some(asked), stored, _) if stored != Some(asked) => {
-                let stored = stored.map_or("that of the store".to_owned(), |stored| format!("{stored:?}"));
-                return Err(mismatch(name, "durability", stored, format!("{asked:?}")));
-            }
-            (_, stored, _) => stored,
-        };
+        let is_new = known.is_none();
+        let durability = entry.durability.and_then(durability_of);
+        let durability = choose(name, "durability", is_new, durability, options.durability)?;
+        let compression = choose(name, "compression", is_new, entry.compression, options.compression)?;
         let merge_operator = operator.as_ref().map_or(String::new(), |operator| operator.name().to_owned());
-        let wanted = CatalogEntry { merge_operator, durability: durability.map(byte_of), ..entry };
+        let wanted = CatalogEntry { merge_operator, durability: durability.map(byte_of), compression, ..entry };
         let entry = self.record(name, known, wanted)?;
-        if let Some(operator) = operator {
+        let is_known = |operator: &Arc<dyn MergeOperator>| {
+            operators.get(entry.id).is_some_and(|known| Arc::ptr_eq(&known, operator))
+        };
+        if let Some(operator) = operator.filter(|operator| !is_known(operator)) {
             operators.add(entry.id, operator);
+        }
+        if let Some(compression) = compression.filter(|_| is_new) {
+            self.engine.read.branches.compressions.insert(entry.id, compression);
         }
         let info = open.entry(name.into());
         let info = info.or_insert_with(|| KeyspaceInfo::new(entry.id, name, durability, self.engine.read.opening));
@@ -91,7 +93,11 @@ impl Db {
         let mut writes = Vec::new();
         let mut entry = wanted;
         if known.is_none() {
-            entry.id = self.snapshot().next_keyspace()?;
+            entry.id = self
+                .engine
+                .read
+                .keyspaces
+                .at_least_first_unused(self.snapshot().next_keyspace()?, || self.snapshot().last_used_keyspace())?;
             let next = KeyspaceId(entry.id.0 + 1);
             writes.push(put(catalog::NEXT_ID, catalog::encode_next_id(next)));
         }
@@ -101,10 +107,10 @@ impl Db {
     }
 
     /// Drops a keyspace: its name and all its keys, in one small write. Returns whether it existed. Its space is freed in the
-    /// background.
+    /// background, that of a small keyspace together with other data that is near.
     ///
-    /// Snapshots and iterators from before still have its contents. Later reads and writes of its handles return
-    /// `KeyspaceDropped`. Batches and transactions that write it at the same time are applied completely before that, or
+    /// Snapshots and iterators from before still have its contents, and keep its space until they end. Later reads and writes
+    /// of its handles return `KeyspaceDropped`; snapshots of it are empty. Batches and transactions that write it at the same time are applied completely before that, or
     /// fail with `KeyspaceDropped`. A keyspace that is created with the name later is another one.
     ///
     /// ```
@@ -138,8 +144,11 @@ impl Db {
         let is_freed = |id: &KeyspaceId| !freeing.covers(&key::encoded(*id, &[]));
         writes.extend(freed.into_iter().filter(is_freed).map(|id| delete(&catalog::key_to_free(id))));
         let deleted = vec![UserRange::all(entry.id)];
-        let number = self.change_catalog(Effects { writes, deleted }, Some(&info))?;
-        open.remove(name);
+        let dropped = self.change_catalog(Effects { writes, deleted }, Some(&info));
+        if info.is_dropped() {
+            open.remove(name);
+        }
+        let number = dropped?;
         // The keys are gone. What fails here leaves their space to later merges.
         let _ = self.engine.background.free(entry.id, number);
         Ok(true)
@@ -235,6 +244,23 @@ fn choose_operator(
         Some(asked) => differs(asked.name()),
         None if stored.is_empty() => Ok(None),
         None => known().map_or_else(|| differs("none"), |known| Ok(Some(known))),
+    }
+}
+
+/// The value of an option of a keyspace; `None` if it is the store's.
+fn choose<T: Copy + PartialEq + Debug>(
+    name: &str,
+    what: &'static str,
+    is_new: bool,
+    stored: Option<T>,
+    asked: Option<T>,
+) -> Result<Option<T>> {
+    match asked {
+        Some(asked) if !is_new && stored != Some(asked) => {
+            let stored = stored.map_or("that of the store".to_owned(), |stored| format!("{stored:?}"));
+            Err(mismatch(name, what, stored, format!("{asked:?}")))
+        }
+        _ => Ok(asked.or(stored)),
     }
 }
 

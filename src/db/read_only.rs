@@ -2,7 +2,7 @@
 //! (`docs/recovery.md`, Openers).
 
 use super::iter::{Iter, Pair};
-use super::keyspace::catalog::load_operators;
+use super::keyspace::catalog::load_options;
 use super::snapshot::Snapshot;
 use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
@@ -57,7 +57,7 @@ impl ReadOnlyDb {
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let store = Arc::new(ReadOnlyStore::open(Arc::clone(&storage), &options)?);
-        load_operators(&store.read)?;
+        load_options(&store.read)?;
         Ok(Self { storage, options, store: ArcSwap::new(store), old: Mutex::default() })
     }
 
@@ -90,7 +90,7 @@ impl ReadOnlyDb {
         self.store.load().read.check_process()?;
         let mut old = self.old.lock();
         let store = Arc::new(ReadOnlyStore::open(Arc::clone(&self.storage), &self.options)?);
-        load_operators(&store.read)?;
+        load_options(&store.read)?;
         old.push(self.store.swap(store));
         // Snapshots and iterators hold the read path; calls that have not returned hold the store.
         old.retain(|store| Arc::strong_count(store) > 1 || Arc::strong_count(&store.read) > 1);

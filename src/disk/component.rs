@@ -229,6 +229,15 @@ impl Component {
         }
     }
 
+    /// From how many bytes on a deleted range is worth a compaction, whatever part of the store it is. In a tiered store such a
+    /// compaction rewrites all runs, so there it is the part alone that counts.
+    pub fn freed_bytes_min(&self) -> u64 {
+        match self {
+            Self::Levels(levels) if !levels.is_leveled() => u64::MAX,
+            _ => self.branch_bytes(),
+        }
+    }
+
     /// Removes its records of files and nodes that the version does not refer to.
     pub fn forget_unreferenced(&self, version: &Version) {
         match (self, version) {

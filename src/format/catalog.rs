@@ -11,7 +11,9 @@
 //! | --- | --- |
 //! | 1 | name of the merge operator, UTF-8 |
 //! | 2 | durability: byte 0 buffered, 1 sync, 2 unlogged |
+//! | 3 | compression: byte, as in a page's header |
 
+use super::page::Compression;
 use crate::util::{KeyspaceId, varint};
 
 /// The key under which the id of the next keyspace is.
@@ -24,6 +26,7 @@ pub const TO_FREE: &[u8] = b"r";
 const VERSION: u8 = 1;
 const TAG_MERGE_OPERATOR: u8 = 1;
 const TAG_DURABILITY: u8 = 2;
+const TAG_COMPRESSION: u8 = 3;
 
 /// What the catalog has of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct CatalogEntry {
     pub merge_operator: String,
     /// The durability of its writes, as a byte; `None` if it is the store's.
     pub durability: Option<u8>,
+    /// The compression of its leaves; `None` if it is the store's.
+    pub compression: Option<Compression>,
 }
 
 /// The key of a keyspace's entry.
@@ -88,6 +93,10 @@ impl CatalogEntry {
             out.push(TAG_DURABILITY);
             varint::write_bytes(&[durability], &mut out);
         }
+        if let Some(compression) = self.compression {
+            out.push(TAG_COMPRESSION);
+            varint::write_bytes(&[compression as u8], &mut out);
+        }
         out
     }
 
@@ -103,6 +112,7 @@ impl CatalogEntry {
                 _ if tag <= last => return None,
                 (TAG_MERGE_OPERATOR, [_, ..]) => entry.merge_operator = std::str::from_utf8(field).ok()?.to_owned(),
                 (TAG_DURABILITY, [durability @ 0..=2]) => entry.durability = Some(*durability),
+                (TAG_COMPRESSION, [compression]) => entry.compression = Some(Compression::from_byte(*compression)?),
                 _ => return None,
             }
             last = tag;
@@ -120,8 +130,13 @@ mod tests {
         let merge_operator = || "alluvium.add".to_owned();
         vec![
             CatalogEntry { id, ..CatalogEntry::default() },
-            CatalogEntry { id, merge_operator: merge_operator(), durability: None },
-            CatalogEntry { id: KeyspaceId(1), merge_operator: merge_operator(), durability: Some(2) },
+            CatalogEntry { id, merge_operator: merge_operator(), ..CatalogEntry::default() },
+            CatalogEntry {
+                id: KeyspaceId(1),
+                merge_operator: merge_operator(),
+                durability: Some(2),
+                compression: Some(Compression::Lz4),
+            },
             CatalogEntry { id: KeyspaceId(u32::MAX - 2), durability: Some(0), ..CatalogEntry::default() },
         ]
     }
@@ -131,7 +146,7 @@ mod tests {
         for entry in entries() {
             assert_eq!(CatalogEntry::decode(&entry.encode()), Some(entry));
         }
-        assert_eq!(entries()[2].encode(), b"\x01\x01\x01\x0calluvium.add\x02\x01\x02");
+        assert_eq!(entries()[2].encode(), b"\x01\x01\x01\x0calluvium.add\x02\x01\x02\x03\x01\x01");
         assert_eq!(name_of(&key_of("users")), Some("users"));
         assert_eq!(id_to_free(&key_to_free(KeyspaceId(7))), Some(KeyspaceId(7)));
         assert_eq!(decode_next_id(&encode_next_id(KeyspaceId(9))), Some(KeyspaceId(9)));

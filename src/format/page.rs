@@ -95,7 +95,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    fn from_byte(byte: u8) -> Option<Self> {
+    /// The compression that a byte stands for.
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::None),
             1 => Some(Self::Lz4),

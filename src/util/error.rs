@@ -105,11 +105,13 @@ pub enum Error {
     },
     /// Another writer has changed what a transaction has read since the transaction began. Nothing was written.
     #[error(
-        "another writer has changed \"{}\" since this transaction read it; nothing was written: run the transaction again \
-         (`Db::transact` does so by itself)",
+        "another writer has changed \"{}\" of the keyspace {keyspace:?} since this transaction read it; nothing was written: \
+         run the transaction again (`Db::transact` does so by itself)",
         key.escape_ascii()
     )]
     Conflict {
+        /// The name of the keyspace.
+        keyspace: String,
         /// The user's key: one that was read, or one in a range that was iterated over; the first key of a range that another
         /// writer has deleted.
         key: Vec<u8>,
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn what_may_succeed_when_begun_anew_is_retryable() {
         let limit = std::time::Duration::from_secs(1);
-        for error in [Error::Conflict { key: Vec::new() }, Error::SnapshotExpired { limit }] {
+        for error in [Error::Conflict { keyspace: String::new(), key: Vec::new() }, Error::SnapshotExpired { limit }] {
             assert!(error.is_retryable(), "{error}");
         }
         let io = Error::io("read", Path::new("file"), io::ErrorKind::Interrupted.into());

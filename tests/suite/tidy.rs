@@ -169,9 +169,10 @@ fn tracked_text_names_no_machine_registry_or_missing_page() {
 #[test]
 fn guarantees_and_planted_bugs_name_what_exists() {
     let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
-    let (page, script, planted) = (read("docs/guarantees.md"), read("scripts/planted-bugs.sh"), "src/util/planted.rs");
+    let (page, script, planted) = (read(guarantees::PAGE), read("scripts/planted-bugs.sh"), "src/util/planted.rs");
     let sources = sources();
-    assert_none(guarantees::tests_exist(&page, &sources));
+    assert_none(guarantees::tests_exist(guarantees::PAGE, &page, &sources));
+    assert_none(guarantees::tests_exist(guarantees::COMPARISON, &read(guarantees::COMPARISON), &sources));
     assert_none(guarantees::planted_tests_exist(&script, &sources));
     assert_none(guarantees::bugs_agree(&page, &script, &Source::new(planted, &read(planted))));
 }

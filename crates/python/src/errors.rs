@@ -67,7 +67,7 @@ impl Failure {
     fn message(&self) -> String {
         match self {
             // The library's message, with the name of the Python method.
-            Self::Store(Error::Conflict { key }) => format!(
+            Self::Store(Error::Conflict { key, .. }) => format!(
                 "another writer has changed \"{}\" since this transaction read it; nothing was written: run the transaction again \
                  (DB.transact does so by itself)",
                 key.escape_ascii()
@@ -84,7 +84,7 @@ impl Failure {
     fn into_exception(self, py: Python<'_>) -> PyResult<PyErr> {
         let exception = py.import("alluvium._errors")?.getattr(self.class())?.call1((self.message(),))?;
         match &self {
-            Self::Store(Error::Conflict { key }) => exception.setattr("key", PyBytes::new(py, key))?,
+            Self::Store(Error::Conflict { key, .. }) => exception.setattr("key", PyBytes::new(py, key))?,
             Self::Store(Error::Io { source, .. }) => exception.setattr("errno", source.raw_os_error())?,
             _ => {}
         }

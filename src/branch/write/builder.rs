@@ -27,7 +27,7 @@ use crate::merge::{EntryRef, RangeTombstones};
 use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::limits::KEY_BYTES_MAX;
 use crate::util::sync::Arc;
-use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
+use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber, key};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A branch file being written.
@@ -38,6 +38,8 @@ pub struct BranchBuilder {
     fences: FencesBuilder,
     leaf: SortedPageBuilder,
     leaf_size: LeafSize,
+    /// The keyspace of the last entry.
+    keyspace: KeyspaceId,
     /// The separator before the open leaf.
     separator: Separator,
     /// Index of the fingerprint of the open leaf's first key.
@@ -82,7 +84,8 @@ impl BranchBuilder {
             index: IndexBuilder::default(),
             fences: FencesBuilder::default(),
             leaf: SortedPageBuilder::default(),
-            leaf_size: LeafSize::new(context.form.compression),
+            leaf_size: LeafSize::new(context.compression_of(KeyspaceId::DEFAULT)),
+            keyspace: KeyspaceId::DEFAULT,
             separator: Separator::default(),
             leaf_first_key: 0,
             leaves: 0,
@@ -136,11 +139,13 @@ impl BranchBuilder {
                 entry.number
             )));
         }
+        if key::keyspace(entry.key) != self.keyspace {
+            self.enter_keyspace(entry.key)?;
+        }
         let tag = tag(entry.number, entry.kind);
         let mut fit = self.leaf.fit(entry.key, tag, entry.value.len());
         if !self.leaf.is_empty() && self.leaf_size.is_full(self.leaf.size(), fit.size) {
-            self.close_leaf()?;
-            self.separator.between((&self.last_key, self.last_number), entry.key);
+            self.end_leaf(entry.key)?;
             fit = self.leaf.fit(entry.key, tag, entry.value.len());
         }
         if fit.size > PAYLOAD_BYTES_MAX {
@@ -158,6 +163,26 @@ impl BranchBuilder {
             self.note_key(entry.key)?;
         }
         self.note_entry(&entry)
+    }
+
+    /// Begins to store leaves as the keyspace of a key has them.
+    fn enter_keyspace(&mut self, key: &[u8]) -> Result<()> {
+        self.keyspace = key::keyspace(key);
+        let compression = self.context.compression_of(self.keyspace);
+        if compression != self.leaf_size.compression() {
+            if !self.leaf.is_empty() {
+                self.end_leaf(key)?;
+            }
+            self.leaf_size = LeafSize::new(compression);
+        }
+        Ok(())
+    }
+
+    /// Writes the open leaf; the next one begins with a key.
+    fn end_leaf(&mut self, next_key: &[u8]) -> Result<()> {
+        self.close_leaf()?;
+        self.separator.between((&self.last_key, self.last_number), next_key);
+        Ok(())
     }
 
     /// Sets the range tombstones of the branch and replaces those set before. Call it at any time before `finish`.
@@ -196,7 +221,7 @@ impl BranchBuilder {
     /// Writes the open leaf and adds it to the index.
     fn close_leaf(&mut self) -> Result<()> {
         let raw_len = self.leaf.size();
-        let packed_len = match self.context.form.compression {
+        let packed_len = match self.leaf_size.compression() {
             Compression::None => None,
             Compression::Lz4 => self.pack_leaf(raw_len)?,
         };

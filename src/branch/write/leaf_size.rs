@@ -23,11 +23,16 @@ pub struct LeafSize {
 }
 
 impl LeafSize {
-    /// The rule for a new file.
+    /// The rule for leaves that are stored in this way.
     pub fn new(compression: Compression) -> Self {
         let mut size = Self { compression, capacity: 0, ratio: 512 };
         size.start_leaf();
         size
+    }
+
+    /// How the leaves are stored.
+    pub fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// Whether to close a leaf with a payload of `present` bytes before an entry that would increase it to `grown`

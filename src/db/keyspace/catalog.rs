@@ -9,7 +9,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::format::catalog::{self, CatalogEntry};
 use crate::merge::operator::named;
 use crate::util::sync::Arc;
-use crate::util::{Error, KeyspaceId, Result};
+use crate::util::{Error, KeyspaceId, Result, key};
 
 /// Keyspaces.
 impl Snapshot {
@@ -79,6 +79,13 @@ impl Snapshot {
         pairs.keys().take(count).map(id).collect()
     }
 
+    /// The last keyspace below the catalog that has keys.
+    pub(in crate::db) fn last_used_keyspace(&self) -> Result<KeyspaceId> {
+        let mut pairs = self.iterate(Bounds::below(KeyspaceId::CATALOG))?;
+        pairs.seek_last()?;
+        Ok(pairs.encoded_key().map_or(KeyspaceId::DEFAULT, key::keyspace))
+    }
+
     fn visit_catalog(&self, visit: &mut dyn FnMut(&str, CatalogEntry)) -> Result<()> {
         for pair in self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, catalog::NAMES))? {
             let (key, value) = pair?;
@@ -97,22 +104,29 @@ impl Snapshot {
     }
 }
 
-/// Adds the merge operators that keyspaces have and that come with the store. If the catalog is damaged, they are missing,
-/// and what opens a keyspace reports the damage; the rest of the store stays readable.
-pub(in crate::db) fn load_operators(read: &Arc<ReadPath>) -> Result<()> {
+/// Notes the merge operators of keyspaces that come with the store, and how their data is stored. If the catalog is damaged,
+/// they are missing, and what opens a keyspace reports the damage; the rest of the store stays readable.
+pub(in crate::db) fn load_options(read: &Arc<ReadPath>) -> Result<()> {
     let loaded = Snapshot::take(read, KeyspaceId::CATALOG).visit_catalog(&mut |_, entry| {
         if let Some(operator) = named(&entry.merge_operator) {
             read.merge_operators.add(entry.id, operator);
+        }
+        if let Some(compression) = entry.compression {
+            read.branches.compressions.insert(entry.id, compression);
         }
     });
     unless_damaged(loaded)
 }
 
-/// What opening a store for writing does once the log was read: adds the merge operators, and goes on freeing the space of
+/// What opening a store for writing does once the log was read: notes the options of keyspaces, and goes on freeing the space of
 /// keyspaces that were dropped before.
 pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
-    load_operators(&engine.read)?;
-    let last = engine.read.sequencer.last();
+    load_options(&engine.read)?;
+    // Memory has no newer number that is going to be incorporated.
+    let view = engine.read.view.load_full();
+    let recovered = view.generations.get(1).and_then(|generation| generation.end());
+    let last = recovered.unwrap_or_else(|| engine.background.generations.incorporated());
+    drop(view);
     let dropped = Snapshot::take(&engine.read, KeyspaceId::CATALOG).keyspaces_to_free(usize::MAX);
     unless_damaged(dropped.and_then(|dropped| dropped.into_iter().try_for_each(|id| engine.background.free(id, last))))
 }

@@ -25,7 +25,8 @@ pub use options::KeyspaceOptions;
 ///
 /// A [`Db`](crate::Db) is its store's *default keyspace*, which needs no name, and has the methods of this type.
 ///
-/// After `Db::drop_keyspace` all reads and writes of its handles return `Error::KeyspaceDropped`.
+/// After `Db::drop_keyspace` all reads and writes of its handles return `Error::KeyspaceDropped`. A handle keeps the store
+/// open, as a `Db` does.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Options of a keyspace.
 
+use crate::branch::Compression;
 use crate::engine::types::options::Durability;
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
@@ -21,6 +22,8 @@ pub struct KeyspaceOptions {
     /// Durability of its writes that have no `WriteOptions::durability`. `None`: that of `Options::durability`. A batch or
     /// transaction over several keyspaces has the strongest of theirs.
     pub durability: Option<Durability>,
+    /// Compression of its data in new branch files. `None`: that of `Options::compression`.
+    pub compression: Option<Compression>,
 }
 
 impl KeyspaceOptions {
@@ -32,7 +35,7 @@ impl KeyspaceOptions {
 
     /// An error if an option is set: the default keyspace has those of `Options`.
     pub(crate) fn check_default(&self) -> Result<()> {
-        if self.merge_operator.is_none() && self.durability.is_none() {
+        if self.merge_operator.is_none() && self.durability.is_none() && self.compression.is_none() {
             return Ok(());
         }
         let reason = "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`";
@@ -50,6 +53,13 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
         self.durability = durability.into();
+        self
+    }
+
+    /// Sets the field `compression`.
+    #[must_use]
+    pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
+        self.compression = compression.into();
         self
     }
 }

@@ -179,7 +179,7 @@ impl Keyspace {
         options: WriteOptions,
         change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<Vec<u8>>> {
-        self.checked(self.engine.write.update(self.key(&key), self.mode(options), change))
+        self.engine.write.update(self.key(&key), self.mode(options), change)
     }
 
     /// Atomically sets a key to `new` if its value is `expected`. `None` means an absent key, on both sides.
@@ -208,7 +208,7 @@ impl Keyspace {
         new: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<Swap> {
-        self.checked(self.engine.write.compare_and_swap(self.key(&key), expected, new, self.mode(options)))
+        self.engine.write.compare_and_swap(self.key(&key), expected, new, self.mode(options))
     }
 
     /// Atomically sets a key if it is absent. Returns whether it was absent; otherwise nothing is written.
@@ -234,7 +234,7 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<bool> {
-        self.checked(self.engine.write.put_if_absent(self.key(&key), value.as_ref(), self.mode(options)))
+        self.engine.write.put_if_absent(self.key(&key), value.as_ref(), self.mode(options))
     }
 
     /// Atomically removes a key and returns its value; `None` if it was absent. Of several that take one key, one gets

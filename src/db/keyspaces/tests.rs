@@ -365,7 +365,7 @@ fn conflicts_are_those_of_the_keyspace_that_was_read() {
                 flush();
             };
             let conflict = commit(read, &put_again).unwrap_err();
-            assert!(matches!(&conflict, Error::Conflict { key } if key == b"a"), "{conflict}");
+            assert!(matches!(&conflict, Error::Conflict { key, .. } if key == b"a"), "{conflict}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) use retry::transact;
 /// transaction.put("on call", "Ada")?;
 /// // Another write comes first.
 /// db.put("on call", "Grace")?;
-/// assert!(matches!(transaction.commit(), Err(Error::Conflict { key }) if key == b"on call"));
+/// assert!(matches!(transaction.commit(), Err(Error::Conflict { key, .. }) if key == b"on call"));
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct Transaction {

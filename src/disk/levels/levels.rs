@@ -259,6 +259,11 @@ impl Levels {
         self.claims.count()
     }
 
+    /// See `LevelsTuning::is_leveled`.
+    pub fn is_leveled(&self) -> bool {
+        self.tuning.is_leveled()
+    }
+
     fn pass<'a>(&'a self, retention: &'a Retention, progress: &'a dyn Progress) -> Pass<'a> {
         let operators = Some(&*self.tuning.merge_operators);
         Pass { context: &self.context, tuning: &self.tuning, rules: PassRules { retention, operators, progress } }

@@ -106,6 +106,8 @@ impl Background {
         if self.arbiter.rebalance_when_due() {
             self.generations.note_activity();
         }
+        // What fails here is tried again.
+        let _ = self.incorporate_freed();
         // Memory grows while nothing else wakes a worker.
         if self.space.wants_adjustment() {
             self.scheduler.ask_for_workers();

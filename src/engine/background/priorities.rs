@@ -191,9 +191,9 @@ fn requested_job(background: &Background, state: &mut SchedulerState, _: WorkerR
     jobs.next().into()
 }
 
-/// What frees the space of deleted ranges.
-fn job_that_frees(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
-    if !background.freeing.is_any() || background.health.is_full() {
+/// What frees the space of deleted ranges; on a full disk too, but one job at a time, as in `pick_to_free_space`.
+fn job_that_frees(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if !background.freeing.is_any() || (background.health.is_full() && state.jobs > 0) {
         return Choice::Pass;
     }
     let retention = background.retention();

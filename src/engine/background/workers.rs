@@ -232,6 +232,7 @@ impl Background {
         if self.arbiter.rebalance_when_due() {
             self.generations.note_activity();
         }
+        let _ = self.incorporate_freed();
         if self.step_sync() || self.step_log() {
             return true;
         }

@@ -229,7 +229,7 @@ impl Generations {
     }
 
     /// Switches if the newest generation may have this number, so that it is incorporated without waiting for more writes;
-    /// unless memory is full, and is incorporated anyway.
+    /// unless memory is full.
     pub(crate) fn switch_soon(&self, number: SequenceNumber) -> Result<()> {
         let switching = self.switching.lock();
         let view = self.read.view.load_full();

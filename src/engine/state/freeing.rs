@@ -11,11 +11,20 @@ use crate::util::sync::{AtomicBool, Mutex, Ordering};
 /// A range is compacted if it has this part of all bytes, or as much as a unit of the disk component.
 const PART_OF_ALL: u64 = 10;
 
-/// Ranges to free: ascending and disjoint.
+/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Freeing {
-    ranges: Mutex<Vec<FreedRange>>,
+    ranges: Mutex<Ranges>,
+    /// Whether `Ranges::due` has any.
     is_any: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Ranges {
+    /// Those that are not worth a compaction yet: ascending and disjoint.
+    small: Vec<FreedRange>,
+    /// Those that are. They are not joined any more, so that new deletes, which newer snapshots need, do not delay older ones.
+    due: Vec<FreedRange>,
 }
 
 /// A range of encoded keys that was deleted.
@@ -26,10 +35,8 @@ pub(crate) struct FreedRange {
     pub(crate) upper: Vec<u8>,
     /// The number of the newest range delete in it.
     pub(crate) number: SequenceNumber,
-    /// About what it had.
+    /// About what it has on the disk.
     pub(crate) bytes: u64,
-    /// Whether it is worth a compaction.
-    pub(crate) is_worthwhile: bool,
 }
 
 impl FreedRange {
@@ -43,51 +50,63 @@ impl FreedRange {
             buffered_below: None,
         }
     }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        *self.lower <= *key && *key < *self.upper
+    }
 }
 
 impl Freeing {
-    /// Adds a range, in a store of `all` bytes whose disk component has units of `unit` bytes. One that meets others is
-    /// joined with them. Returns whether it is worth a compaction.
+    /// Adds a range, in a store of `all` bytes whose disk component has units of `unit` bytes. Small neighbours are joined.
+    /// Returns whether there is more to compact now.
     pub(crate) fn add(&self, mut range: FreedRange, all: u64, unit: u64) -> bool {
-        let mut ranges = self.ranges.lock();
-        let first = ranges.partition_point(|other| other.upper < range.lower);
-        let met = ranges[first..].iter().take_while(|other| other.lower <= range.upper).count();
-        for other in ranges.drain(first..first + met) {
+        let Ranges { small, due } = &mut *self.ranges.lock();
+        let first = small.partition_point(|other| other.upper < range.lower);
+        let met = small[first..].iter().take_while(|other| other.lower <= range.upper).count();
+        for other in small.drain(first..first + met) {
             range.lower = range.lower.min(other.lower);
             range.upper = range.upper.max(other.upper);
             range.number = range.number.max(other.number);
             range.bytes += other.bytes;
         }
-        let is_worthwhile = range.bytes >= unit || range.bytes >= (all / PART_OF_ALL).max(1);
-        ranges.insert(first, FreedRange { is_worthwhile, ..range });
-        self.is_any.store(true, Ordering::Release);
-        is_worthwhile
+        let is_due = range.bytes >= unit || range.bytes >= (all / PART_OF_ALL).max(1);
+        if is_due {
+            due.push(range);
+            self.is_any.store(true, Ordering::Release);
+        } else {
+            small.insert(first, range);
+        }
+        is_due
     }
 
-    /// Whether there are ranges.
+    /// Whether there is anything to compact.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// The ranges that are worth a compaction and whose number is not above this one.
-    pub(crate) fn worthwhile(&self, through: SequenceNumber) -> Vec<FreedRange> {
-        let ranges = self.ranges.lock();
-        ranges.iter().filter(|range| range.is_worthwhile && range.number <= through).cloned().collect()
+    /// At most `count` of the ranges to compact whose number is not above this one.
+    pub(crate) fn due(&self, through: SequenceNumber, count: usize) -> Vec<FreedRange> {
+        self.ranges.lock().due.iter().filter(|range| range.number <= through).take(count).cloned().collect()
     }
 
-    /// Whether it has a key.
+    /// The number of the newest range to compact.
+    pub(crate) fn newest_due(&self) -> Option<SequenceNumber> {
+        self.ranges.lock().due.iter().map(|range| range.number).max()
+    }
+
+    /// Whether a range that was not freed yet has a key.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let ranges = self.ranges.lock();
-        let after = ranges.partition_point(|range| *range.lower <= *key);
-        after > 0 && *key < *ranges[after - 1].upper
+        let after = ranges.small.partition_point(|range| *range.lower <= *key);
+        (after > 0 && ranges.small[after - 1].covers(key)) || ranges.due.iter().any(|range| range.covers(key))
     }
 
-    /// Removes a range that was freed, unless it has changed since.
+    /// Removes a range that was freed.
     pub(crate) fn remove(&self, freed: &FreedRange) {
-        let mut ranges = self.ranges.lock();
-        ranges.retain(|range| range != freed);
-        self.is_any.store(!ranges.is_empty(), Ordering::Release);
+        let due = &mut self.ranges.lock().due;
+        due.retain(|range| range != freed);
+        self.is_any.store(!due.is_empty(), Ordering::Release);
     }
 }
 
@@ -95,42 +114,43 @@ impl Freeing {
 mod tests {
     use super::*;
 
-    fn range(lower: u8, upper: u8, number: u64, bytes: u64, is_worthwhile: bool) -> FreedRange {
-        FreedRange { lower: vec![lower], upper: vec![upper], number: SequenceNumber(number), bytes, is_worthwhile }
+    fn range(lower: u8, upper: u8, number: u64, bytes: u64) -> FreedRange {
+        FreedRange { lower: vec![lower], upper: vec![upper], number: SequenceNumber(number), bytes }
     }
 
     #[test]
-    fn neighbours_are_joined() {
+    fn small_neighbours_are_joined_until_they_are_worth_a_compaction() {
         let freeing = Freeing::default();
-        let all = || freeing.ranges.lock().clone();
-        let add = |lower, upper, number, bytes| freeing.add(range(lower, upper, number, bytes, false), 1000, 30);
-        assert!(!freeing.is_any());
+        let small = || freeing.ranges.lock().small.clone();
+        let add = |lower, upper, number, bytes| freeing.add(range(lower, upper, number, bytes), 1000, 30);
         for (lower, number) in [(7, 1), (1, 2), (4, 3), (6, 4), (3, 5)] {
             assert!(!add(lower, lower + 1, number, 10));
         }
-        let last = range(6, 8, 4, 20, false);
-        assert_eq!(all(), [range(1, 2, 2, 10, false), range(3, 5, 5, 20, false), last.clone()]);
-        assert_eq!(
-            [0, 1, 2, 3, 4, 5, 8].map(|key| freeing.covers(&[key])),
-            [false, true, false, true, true, false, false]
-        );
+        let last = range(6, 8, 4, 20);
+        assert_eq!(small(), [range(1, 2, 2, 10), range(3, 5, 5, 20), last.clone()]);
+        let covered = |key| freeing.covers(&[key]);
+        assert_eq!([0, 1, 2, 3, 4, 5, 8].map(covered), [false, true, false, true, true, false, false]);
+        assert!(!freeing.is_any());
         assert!(add(2, 4, 6, 1));
-        let first = range(1, 5, 6, 31, true);
-        assert_eq!(all(), [first.clone(), last.clone()]);
-        assert_eq!(
-            (freeing.worthwhile(SequenceNumber(5)), freeing.worthwhile(SequenceNumber(6))),
-            (vec![], vec![first.clone()])
-        );
-        freeing.remove(&range(1, 5, 5, 31, true));
-        freeing.remove(&last);
-        assert_eq!(all(), [first.clone()]);
+        let first = range(1, 5, 6, 31);
+        assert_eq!((small(), freeing.newest_due()), (vec![last.clone()], Some(SequenceNumber(6))));
+        // What comes later is not joined with it.
+        assert!(!add(5, 6, 7, 5));
+        assert!(add(1, 2, 8, 100));
+        assert_eq!(small(), [range(5, 8, 7, 25)]);
+        assert_eq!(freeing.due(SequenceNumber(5), 9), []);
+        assert_eq!(freeing.due(SequenceNumber(7), 9), [first.clone()]);
+        assert_eq!(freeing.due(SequenceNumber(8), 1), [first.clone()]);
+        assert!(covered(4) && covered(7));
         freeing.remove(&first);
-        assert!(!freeing.is_any() && all().is_empty());
+        assert!(freeing.is_any() && covered(1) && !covered(4));
+        freeing.remove(&range(1, 2, 8, 100));
+        assert!(!freeing.is_any());
     }
 
     #[test]
     fn small_ranges_are_not_worth_a_compaction() {
-        let worth = |bytes, all, unit| Freeing::default().add(range(1, 2, 1, bytes, false), all, unit);
+        let worth = |bytes, all, unit| Freeing::default().add(range(1, 2, 1, bytes), all, unit);
         assert!(worth(100, 10_000, 100) && worth(100, 1000, 1000));
         assert!(!worth(99, 1000, 1000) && !worth(0, 0, 1000));
     }

@@ -10,6 +10,7 @@ use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
 use crate::engine::types::batch::Effects;
 use crate::engine::types::bounds::EncodedRange;
+use crate::engine::types::keyspace_info::DEFAULT_NAME;
 use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
@@ -60,14 +61,14 @@ impl WritePath {
         loop {
             let view = self.read.view.load_full();
             if view.incorporated_through() > tree_checked_through {
-                check_keys_in_tree(&view, since, keys)?;
+                check_keys_in_tree(&view, since, keys, mode)?;
                 tree_checked_through = view.incorporated_through();
             }
             drop(view);
             let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
             match self.write_all(effects, Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(()),
-                WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key().bytes)),
+                WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key(), mode)),
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
             }
         }
@@ -87,8 +88,8 @@ impl WritePath {
         let view = self.read.view.load_full();
         let mut tree_checked_through = since;
         if view.incorporated_through() > since {
-            check_keys_in_tree(&view, since, keys)?;
-            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
+            check_keys_in_tree(&view, since, keys, mode)?;
+            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range, mode))?;
             tree_checked_through = view.incorporated_through();
         }
         drop(view);
@@ -97,52 +98,61 @@ impl WritePath {
         let now = self.read.snapshots.take(&self.read.sequencer);
         let view = self.read.view.load_full();
         if view.incorporated_through() > tree_checked_through {
-            check_keys_in_tree(&view, since, keys)?;
-            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
+            check_keys_in_tree(&view, since, keys, mode)?;
+            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range, mode))?;
         }
         if let Some(newer) = keys.iter().find(|key| key.has_newer_in_memory(&view)) {
-            return Err(conflict(newer.key().bytes));
+            return Err(conflict(newer.key(), mode));
         }
-        scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, since, now.number(), range))?;
+        scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, (since, now.number()), range, mode))?;
         drop(view);
         drop(now);
         let precondition =
             Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
         match self.write_all(effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => Ok(()),
-            WriteOutcome::Conflict(_) => Err(conflict(&range_guard.marked_by())),
+            WriteOutcome::Conflict(_) => Err(conflict_at(&range_guard.marked_by(), mode)),
         }
     }
 }
 
 /// Returns `Conflict` if the tree has a newer version of one of the keys.
-fn check_keys_in_tree(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> Result<()> {
+fn check_keys_in_tree(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>], mode: WriteMode<'_>) -> Result<()> {
     let mut value = Vec::new();
     for key in keys {
         value.clear();
         let newest = key.newest_in_tree(view, &mut value)?;
         if newest > since {
-            return Err(conflict(key.key().bytes));
+            return Err(conflict(key.key(), mode));
         }
     }
     Ok(())
 }
 
 /// Returns `Conflict` if the tree has a newer version of a key in a range.
-fn check_range_in_tree(view: &View, since: SequenceNumber, (start, end): &EncodedRange) -> Result<()> {
+fn check_range_in_tree(
+    view: &View,
+    since: SequenceNumber,
+    (start, end): &EncodedRange,
+    mode: WriteMode<'_>,
+) -> Result<()> {
     let newer = view.disk.written_since(since, start, end.as_deref())?;
-    newer.map_or(Ok(()), |key| Err(conflict_at(&key)))
+    newer.map_or(Ok(()), |key| Err(conflict_at(&key, mode)))
 }
 
 /// Returns `Conflict` if memory has a newer version of a key in a range. `now` bounds the writes that have not seen the
 /// registration.
-fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber, range: &EncodedRange) -> Result<()> {
-    let (start, end) = range;
+fn check_range_in_memory(
+    view: &View,
+    (since, now): (SequenceNumber, SequenceNumber),
+    (start, end): &EncodedRange,
+    mode: WriteMode<'_>,
+) -> Result<()> {
     for generation in view.generations.iter().filter(|generation| generation.end().is_none_or(|end| end > since)) {
         let memtable = &generation.memtable;
         let deleted = memtable.range_tombstones().clip(start, end.as_deref());
         if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
-            return Err(conflict_at(&deletion.start));
+            return Err(conflict_at(&deletion.start, mode));
         }
         if memtable.is_empty() {
             continue;
@@ -151,7 +161,7 @@ fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber
         cursor.seek(start, SequenceNumber::MAX)?;
         while cursor.valid() && end.as_deref().is_none_or(|end| cursor.entry().key < end) {
             if cursor.entry().number > since {
-                return Err(conflict_at(cursor.entry().key));
+                return Err(conflict_at(cursor.entry().key, mode));
             }
             cursor.next()?;
         }
@@ -159,10 +169,12 @@ fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber
     Ok(())
 }
 
-fn conflict_at(encoded: &[u8]) -> Error {
-    conflict(UserKey::of_encoded(encoded).map_or(encoded, |key| key.bytes))
+fn conflict_at(encoded: &[u8], mode: WriteMode<'_>) -> Error {
+    conflict(UserKey::of_encoded(encoded).unwrap_or(UserKey::of_default(encoded)), mode)
 }
 
-fn conflict(user_key: &[u8]) -> Error {
-    Error::Conflict { key: user_key.to_vec() }
+fn conflict(key: UserKey<&[u8]>, mode: WriteMode<'_>) -> Error {
+    let found = mode.keyspaces.iter().find(|keyspace| keyspace.id == key.keyspace);
+    let keyspace = found.map_or(DEFAULT_NAME, |keyspace| &keyspace.name).to_owned();
+    Error::Conflict { keyspace, key: key.bytes.to_vec() }
 }

@@ -123,6 +123,11 @@ impl Bounds {
         Self::of_prefix(keyspace, &[])
     }
 
+    /// All keys of all keyspaces below one.
+    pub(crate) fn below(keyspace: KeyspaceId) -> Self {
+        Self { keyspace: KeyspaceId::DEFAULT, lower: Vec::new(), upper: Some(key::encoded(keyspace, &[])) }
+    }
+
     pub(crate) fn of_prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
         let lower = key::encoded(keyspace, prefix);
         // After a prefix of nothing but 0xff follows the next keyspace.

@@ -3,7 +3,7 @@
 use super::entry::{Entry, range_delete, tombstones};
 use super::mode::WriteMode;
 use super::precondition::{Conflict, Precondition, WriteOutcome};
-use super::range_conflicts::{Passage, RangeConflicts, Touched};
+use super::range_conflicts::{RangeConflicts, RegisteredRanges, Touched};
 use super::writer_threads::{ThreadState, WriteCounters};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
@@ -131,7 +131,7 @@ impl Committer {
             if let Err(error) = self.prepare_record(thread, write) {
                 self.durable_log.note_failure();
                 // The space of the ballast, and what background work frees, is for deletes.
-                let are_deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
+                let are_deletes = write.mode.drops.is_some() || entries.iter().all(|entry| entry.kind == Kind::Delete);
                 drop(view);
                 if error.is_disk_full()
                     && are_deletes
@@ -259,11 +259,10 @@ impl Committer {
             reads: precondition.into_iter().flat_map(Precondition::keys),
             deleted: deleted.iter().map(UserRange::encoded).collect(),
         };
+        let registered = precondition.and_then(|precondition| precondition.registered);
         // Rule P2: marks the registered ranges of others before it closes its own.
-        match self.range_conflicts.pass(touched, precondition.and_then(|precondition| precondition.registered)) {
-            Passage::Free => {}
-            Passage::Marked => return Err(Retreat::Conflict(Conflict::RangeWritten)),
-            Passage::RangeDelete => return Err(Retreat::RangeDelete),
+        if !self.range_conflicts.pass(touched, registered) {
+            return Err(Retreat::RangeDelete);
         }
         // Invariant 2 of `engine/types/keyspace_info.rs`.
         if let Some(dropped) = planted!(write.mode.dropped(), Bug::DropUnchecked => None) {
@@ -272,10 +271,13 @@ impl Committer {
         // Rule D4.
         let reads_keys = precondition.is_some_and(|precondition| !precondition.reads.is_empty());
         let is_unchanged = || self.read.range_deletes.placed() == deletes_before;
-        if !(reads_keys || has_folded) || planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
+        if (reads_keys || has_folded) && !planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
+            return Err(Retreat::RangeDeleted);
+        }
+        if registered.is_none_or(RegisteredRanges::close) {
             Ok(())
         } else {
-            Err(Retreat::RangeDeleted)
+            Err(Retreat::Conflict(Conflict::RangeWritten))
         }
     }
 

@@ -26,6 +26,11 @@ impl<'a> WriteMode<'a> {
         self.keyspaces.iter().try_for_each(|keyspace| keyspace.check_opening(opening))
     }
 
+    /// An error if one of its keyspaces was dropped.
+    pub(super) fn check_dropped(&self) -> Result<()> {
+        self.dropped().map_or(Ok(()), |dropped| Err(dropped.dropped()))
+    }
+
     /// The first keyspace that was dropped.
     pub(super) fn dropped(&self) -> Option<&'a KeyspaceInfo> {
         self.keyspaces.iter().map(|keyspace| &**keyspace).find(|keyspace| keyspace.is_dropped())

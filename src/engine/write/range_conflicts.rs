@@ -64,17 +64,6 @@ pub(crate) struct Touched<K, R> {
     pub(crate) deleted: Vec<EncodedRange>,
 }
 
-/// What a writer finds before it takes its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// It may take its number. Its own ranges, if it has any, are closed.
-    Free,
-    /// Another writer has marked its own ranges.
-    Marked,
-    /// A range delete covers one of its keys: it must withdraw and wait.
-    RangeDelete,
-}
-
 /// Keeps the ranges of a range delete announced until it is dropped.
 #[derive(Debug)]
 pub(crate) struct DeleteGuard<'a> {
@@ -115,18 +104,19 @@ impl RangeConflicts {
         RangeGuard { range_conflicts: self, registered }
     }
 
-    /// Looks for a range delete of the keys, marks the registered ranges of others over them, and closes the writer's own
-    /// ranges, if it has any. The writer calls this after it has announced and before it takes its number.
+    /// Looks for a range delete of the keys, and marks the registered ranges of others over them. The writer calls this after
+    /// it has announced and before it takes its number. False if a range delete covers one of the keys.
+    ///
+    /// A writer with ranges of its own closes them afterwards (`RegisteredRanges::close`), once nothing else can make it give
+    /// up its place. *Otherwise:* it waits with closed ranges, for a range delete or for memory, and what it waits for may
+    /// wait for a writer that has announced and waits for the ranges.
     #[inline]
-    pub(crate) fn pass<'k, K, R>(&self, touched: impl Fn() -> Touched<K, R>, own: Option<&RegisteredRanges>) -> Passage
+    pub(crate) fn pass<'k, K, R>(&self, touched: impl Fn() -> Touched<K, R>, own: Option<&RegisteredRanges>) -> bool
     where
         K: Iterator<Item = UserKey<&'k [u8]>> + Clone,
         R: Iterator<Item = UserKey<&'k [u8]>>,
     {
-        if self.count.load(Ordering::Acquire) > 0 && !self.pass_others(touched(), own) {
-            return Passage::RangeDelete;
-        }
-        if own.is_none_or(RegisteredRanges::close) { Passage::Free } else { Passage::Marked }
+        self.count.load(Ordering::Acquire) == 0 || self.pass_others(touched(), own)
     }
 
     /// False if a range delete covers one of the keys.
@@ -181,7 +171,8 @@ impl RegisteredRanges {
         }
     }
 
-    fn close(&self) -> bool {
+    /// Closes the ranges: from now on a writer of a key in them waits until `finish`. False if one has marked them.
+    pub(crate) fn close(&self) -> bool {
         let closed = self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok();
         planted!(closed, Bug::RangesUnchecked => true)
     }
@@ -204,10 +195,9 @@ impl RangeGuard<'_> {
         &self.registered
     }
 
-    /// The user's key of a writer that marked the ranges.
-    pub(crate) fn marked_by(&self) -> Vec<u8> {
-        let encoded = self.registered.marked_by.load_full().unwrap_or_default();
-        UserKey::of_encoded(&encoded).map_or_else(Vec::new, |key| key.bytes.to_vec())
+    /// An encoded key of a writer that marked the ranges.
+    pub(crate) fn marked_by(&self) -> Arc<Vec<u8>> {
+        self.registered.marked_by.load_full().unwrap_or_default()
     }
 }
 

@@ -84,7 +84,11 @@ impl WritePath {
             let value = match decide(newest.is_live.then_some(&old[..])) {
                 Decision::Put(value) => Some(value),
                 Decision::Delete if newest.is_live => None,
-                Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
+                Decision::Delete | Decision::Keep => {
+                    // The read is the whole operation.
+                    mode.check_dropped()?;
+                    return Ok(newest.is_live.then_some(Cow::Owned(old)));
+                }
             };
             check_sizes(key.bytes, value.as_deref())?;
             if self.write_if_unchanged(key, value.as_deref(), &newest, mode)? {

@@ -109,7 +109,7 @@ impl WritePath {
             return Ok(conflict);
         }
         let borrowed = self.begin(mode)?;
-        let entry = self.entry(key, change)?;
+        let entry = self.entry(key, change, mode)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
         self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, mode })
@@ -179,7 +179,7 @@ impl WritePath {
         }
         let mut entries = Vec::with_capacity(writes.len());
         for KeyWrite { key, change } in writes {
-            match self.entry(key.as_bytes(), change.as_bytes()) {
+            match self.entry(key.as_bytes(), change.as_bytes(), mode) {
                 Ok(entry) => entries.push(entry),
                 Err(error) => {
                     self.release_files(&entries);
@@ -225,11 +225,11 @@ impl WritePath {
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
-    fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>) -> Result<Entry<'a>> {
+    fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>, mode: WriteMode<'_>) -> Result<Entry<'a>> {
         match change {
-            KeyChange::Put(_) | KeyChange::Merge(_) => self.health.check_put()?,
-            // Deletes free space.
-            KeyChange::Delete => self.health.check()?,
+            KeyChange::Put(_) | KeyChange::Merge(_) if mode.drops.is_none() => self.health.check_put()?,
+            // Deletes free space, and so does the drop of a keyspace.
+            _ => self.health.check()?,
         }
         let hash = key.hash();
         let (kind, value, file) = match change {

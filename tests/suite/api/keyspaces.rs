@@ -6,12 +6,13 @@ use alluvium::merge_operators::{Add, Append};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, Storage};
 use alluvium::{
-    Db, Durability, Error, Keyspace, KeyspaceOptions, Operation, Options, ReadOnlyDb, Readable, Result, WriteBatch,
-    WriteOptions,
+    Compression, Db, DiskComponent, Durability, Error, Keyspace, KeyspaceOptions, LevelsOptions, Operation, Options,
+    ReadOnlyDb, Readable, Result, WriteBatch, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+mod damage;
 mod freeing;
 mod races;
 
@@ -361,7 +362,11 @@ fn a_transaction_changes_several_keyspaces_or_none() {
     transaction.put("b", "2").unwrap();
     other.put("c", "another key").unwrap();
     one.put("b", "meanwhile").unwrap();
-    assert!(matches!(transaction.commit(), Err(Error::Conflict { key }) if key == b"b"));
+    let error = transaction.commit().unwrap_err();
+    assert!(
+        matches!(&error, Error::Conflict { keyspace, key } if (&keyspace[..], &key[..]) == ("one", b"b")),
+        "{error}"
+    );
 
     // A keyspace is dropped before the commit.
     for reads in [false, true] {
@@ -487,6 +492,45 @@ fn each_keyspace_has_its_durability() {
     let db = open(&killed);
     assert_eq!(contents(&keyspace(&db, "cache")), ["b=kept", "c=kept"]);
     assert_eq!(contents(&keyspace(&db, "own")), ["a=kept", "c=kept"]);
+}
+
+/// Neighbours in one file are stored differently.
+#[test]
+fn each_keyspace_has_its_compression() {
+    let (leveled, tiered) = (LevelsOptions::leveled(), LevelsOptions::tiered());
+    for component in [DiskComponent::Trunk, DiskComponent::Levels(leveled), DiskComponent::Levels(tiered)] {
+        let storage = memory();
+        let options = Options::new().memory_budget(8 << 20).disk_component(component);
+        let db = Db::open_with(Arc::clone(&storage), options.clone()).unwrap();
+        let packed = || KeyspaceOptions::new().compression(Compression::Lz4);
+        db.keyspace("packed", packed()).unwrap();
+        let fill = |db: &Db, byte: u8| {
+            for (own, at) in
+                ["plain", "packed"].iter().flat_map(|name| (0..3000_u32).map(move |at| (keyspace(db, name), at)))
+            {
+                own.put(at.to_be_bytes(), [byte; 300]).unwrap();
+            }
+            db.compact().unwrap();
+            let sizes = ["plain", "packed"].map(|name| {
+                let own = keyspace(db, name);
+                assert!(
+                    (0..3000_u32)
+                        .all(|at| own.get(at.to_be_bytes()).unwrap().is_some_and(|value| value == [byte; 300]))
+                );
+                own.approximate_size(..).unwrap()
+            });
+            assert!(sizes[1] * 3 < sizes[0], "{} bytes compressed, {} not", sizes[1], sizes[0]);
+        };
+        fill(&db, 1);
+        db.close().unwrap();
+        // The store remembers.
+        let db = Db::open_with(Arc::clone(&storage), options).unwrap();
+        fill(&db, 2);
+        assert!(matches!(db.keyspace("plain", packed()), Err(Error::KeyspaceMismatch { what: "compression", .. })));
+        db.keyspace("packed", packed()).unwrap();
+        db.close().unwrap();
+        expect_sound_closed(&storage);
+    }
 }
 
 #[test]

@@ -361,7 +361,7 @@ fn transactions_that_only_merge_do_not_conflict() {
     third.merge("k", one(1)).unwrap();
     assert_eq!(number(third.get("k").unwrap()), 114);
     db.merge("k", one(1)).unwrap();
-    assert!(matches!(third.commit(), Err(Error::Conflict { key }) if key == b"k"));
+    assert!(matches!(third.commit(), Err(Error::Conflict { key, .. }) if key == b"k"));
     // And one that reads, when another one merges.
     let fourth = db.transaction().unwrap();
     assert_eq!(number(fourth.get("k").unwrap()), 114);

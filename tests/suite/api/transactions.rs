@@ -68,7 +68,7 @@ fn scan(transaction: &Transaction, prefix: &str) -> Vec<String> {
 #[track_caller]
 fn conflicts(transaction: Transaction, keys: &[&str]) {
     match transaction.commit() {
-        Err(Error::Conflict { key }) => {
+        Err(Error::Conflict { key, .. }) => {
             let key = text(Some(key));
             assert!(keys.contains(&&*key), "the conflict names {key:?}, not one of {keys:?}");
         }

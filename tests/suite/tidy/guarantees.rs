@@ -1,11 +1,12 @@
-//! `docs/guarantees.md` and `scripts/planted-bugs.sh` name tests and planted bugs. Each of these must exist, and no
+//! `docs/guarantees.md`, `docs/comparison.md` and `scripts/planted-bugs.sh` name tests and planted bugs. Each of these must exist, and no
 //! planted bug may be left out.
 
 use super::rules::Complaint;
 use super::source::{Source, line_of};
 use std::collections::BTreeSet;
 
-const PAGE: &str = "docs/guarantees.md";
+pub const PAGE: &str = "docs/guarantees.md";
+pub const COMPARISON: &str = "docs/comparison.md";
 const SCRIPT: &str = "scripts/planted-bugs.sh";
 
 /// The words in backticks, with their offsets.
@@ -36,13 +37,13 @@ fn has_test(sources: &[Source], front: &str, name: &str) -> bool {
 }
 
 /// Every word such as `crash::kill::a_test` must name a function in a file whose module is the front of the word.
-pub fn tests_exist(page: &str, sources: &[Source]) -> Vec<Complaint> {
+pub fn tests_exist(path: &str, page: &str, sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (at, word) in quoted(page) {
         let Some((front, name)) = word.rsplit_once("::") else { continue };
         if word.split("::").all(|part| is_name(part, '_')) && !has_test(sources, front, name) {
             let what = format!("names the test {word}, which does not exist");
-            complaints.push(Complaint { path: PAGE.to_owned(), line: line_of(page, at), what });
+            complaints.push(Complaint { path: path.to_owned(), line: line_of(page, at), what });
         }
     }
     complaints
@@ -127,7 +128,7 @@ fn names_of_missing_tests_and_bugs_are_caught() {
         Source::new("crates/cli/tests/soak.rs", "fn third() {}\n"),
         Source::new("crates/loom-models/tests/models.rs", "fn fourth() {}\n"),
     ];
-    let complaints = |page: &str| tests_exist(page, &sources).len();
+    let complaints = |page: &str| tests_exist(PAGE, page, &sources).len();
     assert_eq!(
         complaints("`crash::kill::a_test`, `log::tests::another`, `soak::third`; `Durability::Sync`, `a_word`"),
         0

@@ -112,3 +112,104 @@ fn small_keyspaces_give_their_space_back_together() {
         assert!((0..400).step_by(20).all(|at| keyspace(&db, &name(at)).contains_key("key").unwrap()));
     }
 }
+
+/// The values of a keyspace may be in files of their own, beside which its branch files are small.
+#[test]
+fn value_files_of_a_dropped_keyspace_are_removed() {
+    for options in all_components() {
+        let db = DeterministicDb::open_small(storage().1, options).unwrap();
+        let (kept, doomed) = (keyspace(&db, "kept"), keyspace(&db, "doomed"));
+        for at in 0..1000_u32 {
+            kept.put(at.to_be_bytes(), [at as u8; 1000]).unwrap();
+        }
+        for at in 0..10_u32 {
+            doomed.put(at.to_be_bytes(), vec![at as u8; 300_000]).unwrap();
+        }
+        db.flush().unwrap();
+        rest(&db);
+        assert_eq!(db.stats().value_files, 10);
+        assert!(db.drop_keyspace("doomed").unwrap());
+        rest(&db);
+        assert_eq!(db.stats().value_files, 0);
+    }
+}
+
+/// While there always is a snapshot from before the last drop, those before it are freed. They were not when neighbours had
+/// the number of the newest drop among them.
+#[test]
+fn newer_snapshots_do_not_keep_the_space_of_older_drops() {
+    let db = DeterministicDb::open_small(storage().1, tiny()).unwrap();
+    keyspace(&db, "kept").put("a", "b").unwrap();
+    let (mut older, mut greatest) = (db.snapshot(), 0);
+    for round in 0..10_u32 {
+        let name = format!("temporary {round}");
+        let temporary = keyspace(&db, &name);
+        for at in 0..200_u32 {
+            temporary.put(at.to_be_bytes(), [at as u8; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        rest(&db);
+        let newer = db.snapshot();
+        assert!(db.drop_keyspace(&name).unwrap());
+        drop(std::mem::replace(&mut older, newer));
+        rest(&db);
+        let bytes = db.stats().branch_bytes;
+        if round == 2 {
+            greatest = bytes;
+        }
+        assert!(
+            round < 2 || bytes < greatest + greatest / 2,
+            "{bytes} bytes in round {round}, {greatest} in the third"
+        );
+    }
+}
+
+/// The tombstone of a drop is in the newest of three generations, which nothing incorporates by itself.
+#[test]
+fn a_drop_while_memory_is_full_frees_its_space() {
+    let (db, before) = filled(&storage().1, &tiny());
+    let kept = keyspace(&db, "kept");
+    let mut at = 0_u32;
+    while db.stats().generations < 3 {
+        kept.put((at % 400).to_be_bytes(), [at as u8; 1000]).unwrap();
+        at += 1;
+    }
+    assert!(db.drop_keyspace("doomed").unwrap());
+    rest(&db);
+    expect_freed(&db, before);
+}
+
+/// The last number of the log is that of a write without a record, which nothing incorporates.
+#[test]
+fn an_opening_after_an_unlogged_write_goes_on_freeing() {
+    let (disk, storage) = storage();
+    let options = tiny().sync_interval(None);
+    let (db, before) = filled(&storage, &options);
+    let snapshot = db.snapshot();
+    assert!(db.drop_keyspace("doomed").unwrap());
+    db.flush().unwrap();
+    keyspace(&db, "kept")
+        .put_with(1_u32.to_be_bytes(), "", WriteOptions::new().durability(Durability::Unlogged))
+        .unwrap();
+    db.sync().unwrap();
+    let killed: Arc<dyn Storage> = Arc::new(disk.clone_disk());
+    drop((snapshot, db));
+    let db = DeterministicDb::open_small(killed, options).unwrap();
+    rest(&db);
+    expect_freed(&db, before);
+}
+
+/// A scratch keyspace that is filled and emptied again and again, all in memory, causes no work on the disk.
+#[test]
+fn emptying_what_is_in_memory_writes_no_files() {
+    let db = DeterministicDb::open(storage().1, tiny()).unwrap();
+    let scratch = keyspace(&db, "scratch");
+    for round in 0..100_u32 {
+        for at in 0..10_u32 {
+            scratch.put(at.to_be_bytes(), round.to_be_bytes()).unwrap();
+        }
+        scratch.clear().unwrap();
+        rest(&db);
+    }
+    assert_eq!(db.stats().incorporations, 0);
+}

@@ -73,7 +73,10 @@ fn transact_gives_up() {
         db.put("x", "other")
     });
     let error = refused.unwrap_err();
-    assert!(matches!(&error, Error::Conflict { key } if key == b"x") && error.to_string().contains("\"x\""), "{error}");
+    assert!(
+        matches!(&error, Error::Conflict { key, .. } if key == b"x") && error.to_string().contains("\"x\""),
+        "{error}"
+    );
     assert_eq!((runs, get(&db, "x")), (5, "other".into()));
 }
 
@@ -100,7 +103,8 @@ fn transact_returns_an_error_of_the_function() {
     assert!(matches!(ended, Err(Mine::Enough)) && runs == 1, "{ended:?}");
     assert_eq!(get(&db, "x"), "absent");
     // A conflict error of the caller's function is not a conflict of this commit.
-    let ended: Result<(), Error> = db.transact(|_| Err(Error::Conflict { key: b"y".to_vec() }));
+    let ended: Result<(), Error> =
+        db.transact(|_| Err(Error::Conflict { keyspace: "default".into(), key: b"y".to_vec() }));
     assert!(matches!(ended, Err(Error::Conflict { .. })));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         db.transact(|transaction| -> Result<(), Error> {

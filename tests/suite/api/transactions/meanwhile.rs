@@ -112,7 +112,7 @@ fn every_write_to_what_was_read_is_a_conflict() {
                     go(&db);
                     let story = format!("{place}, then read by {read}, then {write}, then {way}");
                     match transaction.commit() {
-                        Err(Error::Conflict { key }) => {
+                        Err(Error::Conflict { key, .. }) => {
                             // A scan of everything read further keys, too.
                             let is_named = key == KEY.as_bytes() || read == "a scan back";
                             assert!(is_named, "{story}: named is {:?}", key.escape_ascii().to_string());

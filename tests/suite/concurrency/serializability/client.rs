@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
         }
         let outcome = match transaction.commit() {
             Ok(()) => Outcome::Committed,
-            Err(Error::Conflict { key }) => self.conflict(&key, &actions, !own.is_empty())?,
+            Err(Error::Conflict { key, .. }) => self.conflict(&key, &actions, !own.is_empty())?,
             Err(error) => return Err(format!("a commit failed: {error}")),
         };
         self.note("transaction", actions, outcome);

@@ -70,7 +70,7 @@ impl Recorder<'_> {
         }
         match transaction.commit() {
             Ok(()) => self.operations[operation].effect.wrote = own.into_iter().collect(),
-            Err(Error::Conflict { key }) if !own.is_empty() && self.may_conflict_at(&key) => {
+            Err(Error::Conflict { key, .. }) if !own.is_empty() && self.may_conflict_at(&key) => {
                 self.operations[operation].name = "transaction, conflicting,";
             }
             Err(error) => return Err(format!("a commit of {} keys failed: {error}", own.len())),
