@@ -1,9 +1,11 @@
 //! A conflicting write to a key that a transaction has read is detected wherever the new version is: in memory, in a
 //! generation that waits for incorporation, in a branch file of an incorporation or a merge, or as a tombstone.
 
-use super::{LARGE, incorporate, seal, store};
+use super::{LARGE, conflicts, get, incorporate, options, seal, store};
 use alluvium::internals::DeterministicDb;
-use alluvium::{Error, WriteBatch};
+use alluvium::merge_operators::Append;
+use alluvium::{Db, Error, MergeOperator, Options, WriteBatch};
+use std::sync::{Arc, Mutex};
 
 const KEY: &str = "m";
 
@@ -151,5 +153,48 @@ fn nothing_else_is_a_conflict() {
                 assert_eq!(db.get(KEY).unwrap().as_deref(), Some(&b"mine"[..]), "{story}");
             }
         }
+    }
+}
+
+/// Appends operands. Before the next fold it calls a function, which is so called in the middle of a commit.
+#[derive(Default)]
+struct Interrupted(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl MergeOperator for Interrupted {
+    fn name(&self) -> &str {
+        "test.interrupted"
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
+        let interruption = self.0.lock().unwrap().take();
+        interruption.into_iter().for_each(|interruption| interruption());
+        Append.full_merge(key, base, operands, out)
+    }
+}
+
+/// A regression test, found by random histories (`concurrency::serializability`): a transaction had closed the ranges that
+/// it had scanned when it noticed that a range delete had come after it had folded an operand. It began again, found its
+/// ranges closed, and reported a conflict at the empty key. Another writer of these ranges could wait for them with a latch
+/// that the transaction needed, for ever.
+#[test]
+fn a_range_delete_elsewhere_in_the_middle_of_a_commit_is_no_conflict() {
+    for (deleted, is_conflict) in [("x", false), ("k", true)] {
+        let operator = Arc::new(Interrupted::default());
+        let merge_operator: Option<Arc<dyn MergeOperator>> = Some(operator.clone());
+        let db = Db::open_temporary(Options { merge_operator, ..options() }).unwrap();
+        ["k", "list", "x"].into_iter().for_each(|key| db.put(key, key).unwrap());
+        let transaction = db.transaction().unwrap();
+        assert_eq!(transaction.range("k".."l").unwrap().count(), 1);
+        transaction.merge("list", "!").unwrap();
+        let clone = db.clone();
+        let delete = move || clone.delete_prefix(deleted).unwrap();
+        // The commit may hold something of its thread.
+        *operator.0.lock().unwrap() = Some(Box::new(|| std::thread::spawn(delete).join().unwrap()));
+        match is_conflict {
+            true => conflicts(transaction, &["k"]),
+            false => transaction.commit().unwrap(),
+        }
+        assert!(operator.0.lock().unwrap().is_none(), "the commit folded nothing");
+        assert_eq!((get(&db, deleted), get(&db, "list").ends_with('!')), ("absent".to_owned(), !is_conflict));
     }
 }
