@@ -18,6 +18,9 @@ pub(crate) fn replace(
     for file in replaced.keys() {
         state.branches.remove(file);
     }
+    let new: BTreeMap<FileNumber, &BranchMeta> = replaced.values().flatten().map(|meta| (meta.file, meta)).collect();
+    let branches = &state.branches;
+    let meta_of = |file: &FileNumber| new.get(file).copied().or_else(|| branches.get(file));
     for node in state.nodes.values_mut() {
         let bundles = std::mem::take(&mut node.bundles);
         node.bundles.reserve(bundles.len());
@@ -26,7 +29,10 @@ pub(crate) fn replace(
                 Some(new) => new.as_ref().filter(|meta| is_seen(node, at, meta)).map(|meta| meta.file),
                 None => Some(*file),
             };
-            bundle.branches = bundle.branches.iter().filter_map(replacement).collect();
+            if bundle.branches.iter().any(|file| replaced.contains_key(file)) {
+                bundle.branches = bundle.branches.iter().filter_map(replacement).collect();
+                bundle.compacted = is_run(&bundle.branches, meta_of);
+            }
             node.bundles.push(bundle);
         }
         drop_empty_bundles(node);
@@ -70,6 +76,14 @@ pub(crate) fn replace_buffered(
     let released: Vec<FileNumber> = parents.difference(&needed).copied().collect();
     released.iter().for_each(|file| drop(state.branches.remove(file)));
     released
+}
+
+/// Whether these branches are one run: no key of one is among the keys of another.
+fn is_run<'a>(branches: &[FileNumber], meta_of: impl Fn(&FileNumber) -> Option<&'a BranchMeta>) -> bool {
+    branches.array_windows().all(|[one, next]| {
+        let metas = meta_of(one).zip(meta_of(next));
+        metas.is_some_and(|(one, next)| one.ends_before(&next.key_min))
+    })
 }
 
 /// Whether some child for which bundle `at` is active, or the leaf itself, may have keys of the branch.
@@ -170,6 +184,7 @@ mod tests {
     #[test]
     fn replacing_branches_removes_empty_bundles_and_adjusts_pivots() {
         let mut state = empty(DatabaseId(1));
+        state.branches.insert(FileNumber(11), meta(11, "", "A"));
         let root = state.nodes.get_mut(&NodeId(1)).unwrap();
         root.height = 1;
         root.bundles = vec![bundle(1, &[10]), bundle(2, &[11, 12]), bundle(3, &[13])];
@@ -231,6 +246,26 @@ mod tests {
         assert_eq!(state.runs[&RunId(3)], run(0, &[21, 22]));
         assert_eq!(state.next_run, RunId(4));
         assert!([20, 21, 22].iter().all(|file| state.branches.contains_key(&FileNumber(*file))));
+    }
+
+    /// A regression test: a bundle that had become one run was still stored as several, so `verify` found damage after the
+    /// repair.
+    #[test]
+    fn a_bundle_that_becomes_one_run_is_stored_as_one() {
+        let replaced_by = |new: Option<BranchMeta>| {
+            let mut state = empty(DatabaseId(1));
+            let known = [meta(10, "a", "m"), meta(11, "f", "z")];
+            state.branches = known.into_iter().map(|meta| (meta.file, meta)).collect();
+            let leaf = state.nodes.get_mut(&NodeId(1)).unwrap();
+            leaf.bundles = vec![BundleImage { compacted: false, ..bundle(1, &[10, 11]) }];
+            assert_eq!(replace(&mut state, &[(FileNumber(10), new)].into()), []);
+            let left = &state.nodes[&NodeId(1)].bundles[0];
+            (left.branches.len(), left.compacted)
+        };
+        assert_eq!(replaced_by(None), (1, true));
+        assert_eq!(replaced_by(Some(meta(20, "a", "e"))), (2, true));
+        assert_eq!(replaced_by(Some(meta(20, "a", "f"))), (2, false));
+        assert_eq!(replaced_by(Some(BranchMeta { open_ended: true, ..meta(20, "a", "f") })), (2, true));
     }
 
     #[test]
