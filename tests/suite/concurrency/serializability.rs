@@ -46,5 +46,6 @@ fn random_histories_are_serializable() {
     }
     println!("{total:?} in {:?}", begun.elapsed());
     assert!(total.committed > total.conflicts && total.conflicts > total.histories, "{total:?}");
+    assert!(total.blind > total.histories && total.deleted_ranges > total.histories, "{total:?}");
     assert!(total.phantoms > 0 && total.incorporations > total.histories / 4, "{total:?}");
 }

@@ -37,6 +37,8 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Append(key, item) => write!(f, "append {item} to k{key}"),
+            Self::Merge(key, item) => write!(f, "merge {item} into k{key}"),
+            Self::DeleteRange(keys) => write!(f, "delete k{} to k{}", keys.start, keys.end - 1),
             Self::Read { key, list, by: By::Get } => write!(f, "get k{key} = {list:?}"),
             Self::Read { key, list, by: By::Range } => write!(f, "scan k{key} = {list:?}"),
             Self::Save => f.write_str("save"),

@@ -5,7 +5,7 @@
 //! thread takes few ticks; what it does between two ticks has these as its bounds.
 
 use super::history::{Action, By, Item, Key, Outcome, Transaction};
-use super::lists::{Lists, decode, encode};
+use super::lists::{LISTS, Lists, decode, encode};
 use crate::support::Random;
 use alluvium::{Db, Error, Savepoint, Snapshot, Swap, TransactOptions, WriteBatch};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,8 +77,8 @@ impl<'a> Client<'a> {
     }
 
     fn bytes(&mut self, list: &[Item]) -> Vec<u8> {
-        let more = if self.random.one_in(20) { 3000 } else { self.random.below(100) };
-        encode(list, more as usize)
+        let padding = if self.random.one_in(20) { 3000 } else { self.random.below(100) };
+        encode(list, padding as u16)
     }
 
     fn list(&mut self) -> Key {
@@ -104,14 +104,16 @@ impl<'a> Client<'a> {
             self.tick();
         }
         match self.random.below(100) {
-            0..50 => self.transaction()?,
-            50..60 => self.transact()?,
-            60..70 => self.update()?,
-            70..74 => self.swap()?,
-            74..77 => self.put_if_absent()?,
-            77..82 => self.batch()?,
-            82..86 => self.snapshot()?,
-            86..91 => {
+            0..48 => self.transaction()?,
+            48..57 => self.transact()?,
+            57..65 => self.update()?,
+            65..69 => self.swap()?,
+            69..72 => self.put_if_absent()?,
+            72..77 => self.batch()?,
+            77..81 => self.merge()?,
+            81..83 => self.delete_nothing()?,
+            83..87 => self.snapshot()?,
+            87..91 => {
                 let key = self.list();
                 let found = self.db.get(self.board.lists.name(key)).map_err(failed("a get"))?;
                 self.note("get", vec![read(key, decode(found.as_deref())?)], Outcome::Committed);
@@ -152,10 +154,11 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Checks that the key of a conflict was read, and that the transaction had writes.
+    /// Checks that the key of a conflict was read, and that the transaction had writes. So one that only merges has no
+    /// conflict. Where another one deleted a range, the conflict may name the beginning of that.
     fn conflict(&mut self, name: &[u8], actions: &[Action], writes: bool) -> Result<Outcome, String> {
-        let was_read =
-            |action: &Action| matches!(action, Action::Read { key, .. } if self.board.lists.key(name) == Some(*key));
+        let keys = self.board.lists.keys_at(name);
+        let was_read = |action: &Action| matches!(action, Action::Read { key, .. } if keys.contains(key));
         match writes && actions.iter().any(was_read) {
             true => Ok(Outcome::Aborted),
             false => Err(format!("a conflict at {:?} after {actions:?}", name.escape_ascii().to_string())),
@@ -194,29 +197,35 @@ impl<'a> Client<'a> {
     fn do_actions(&mut self, open: &mut Open<'_>) -> Broken {
         for _ in 0..1 + self.random.below(6) {
             self.pause();
-            match self.random.below(20) {
+            match self.random.below(24) {
                 0..6 => {
                     let key = self.list();
                     open.get(&self.board.lists, key)?;
                 }
-                6..12 => {
+                6..10 => {
+                    let (key, item) = (self.list(), self.item());
+                    let operand = self.bytes(&[item]);
+                    open.merge(&self.board.lists, key, item, &operand)?;
+                }
+                10..15 => {
                     let (key, item) = (self.list(), self.item());
                     let list = [open.get(&self.board.lists, key)?, vec![item]].concat();
                     let bytes = self.bytes(&list);
                     open.append(&self.board.lists, key, item, &bytes)?;
                 }
-                12..14 => {
+                15..17 => {
                     if let Some(key) = self.once() {
                         let item = self.item();
                         let bytes = self.bytes(&[item]);
                         open.append(&self.board.lists, key, item, &bytes)?;
                     }
                 }
-                14..17 => {
+                17..20 => {
                     let (range, back) = (self.range(), self.random.one_in(2));
                     open.scan(&self.board.lists, range, back)?;
                 }
-                17..19 => {
+                20 => self.rewrite(open)?,
+                21..23 => {
                     open.actions.push(Action::Save);
                     open.saved.push((open.transaction.savepoint(), open.own.clone()));
                 }
@@ -230,15 +239,33 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    /// Deletes a range and writes all of its lists again, one of them with a new item, by puts and by merges.
+    fn rewrite(&mut self, open: &mut Open<'_>) -> Broken {
+        let (lists, range, back, item) = (&self.board.lists, self.range(), self.random.one_in(2), self.item());
+        let appended = lists.list(range as u64 * LISTS as u64 + self.random.below(LISTS as u64));
+        let read = open.scan(lists, range, back)?;
+        open.delete_range(lists, range)?;
+        for (key, mut list) in read {
+            list.extend((key == appended).then_some(item));
+            if list.is_empty() {
+                continue;
+            }
+            let bytes = self.bytes(&list);
+            open.write_again(&lists.name(key), &bytes, self.random.one_in(2))?;
+        }
+        open.note(appended, Action::Append(appended, item));
+        Ok(())
+    }
+
     /// Each call of the function except the last is a read.
     fn update(&mut self) -> Broken {
         let (key, item, mut runs) = (self.list(), self.item(), Vec::new());
-        let more = self.random.below(100) as usize;
+        let padding = self.random.below(100) as u16;
         let add = |old: Option<&[u8]>| {
             let list = decode(old);
             let new = [list.as_deref().unwrap_or(&[]), &[item]].concat();
             runs.push(list);
-            Some(encode(&new, more))
+            Some(encode(&new, padding))
         };
         self.db.update(self.board.lists.name(key), add).map_err(failed("an update"))?;
         let count = runs.len();
@@ -274,11 +301,30 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Creates some keys with blind writes.
+    fn merge(&mut self) -> Broken {
+        let (key, item) = (self.list(), self.item());
+        let operand = self.bytes(&[item]);
+        self.db.merge(self.board.lists.name(key), operand).map_err(failed("a merge"))?;
+        self.note("merge", vec![Action::Merge(key, item)], Outcome::Committed);
+        Ok(())
+    }
+
+    /// Deletes a range between two keys, which has no keys.
+    fn delete_nothing(&mut self) -> Broken {
+        let name = self.board.lists.name(self.list());
+        let [start, end] = [b"!", b"~"].map(|more| [&name[..], more].concat());
+        self.db.delete_range(start..end).map_err(failed("a range delete"))
+    }
+
+    /// Creates some keys and appends to others, with blind writes.
     fn batch(&mut self) -> Broken {
         let (mut batch, mut actions) = (WriteBatch::new(), Vec::new());
         for _ in 0..1 + self.random.below(3) {
-            if let Some(key) = self.once() {
+            if self.random.one_in(2) {
+                let (key, item) = (self.list(), self.item());
+                batch.merge(self.board.lists.name(key), self.bytes(&[item]));
+                actions.push(Action::Merge(key, item));
+            } else if let Some(key) = self.once() {
                 let item = self.item();
                 batch.put(self.board.lists.name(key), self.bytes(&[item]));
                 actions.push(Action::Append(key, item));
@@ -314,11 +360,15 @@ fn read(key: Key, list: Vec<Item>) -> Action {
     Action::Read { key, list, by: By::Get }
 }
 
+fn of_scan((key, list): &(Key, Vec<Item>)) -> Action {
+    Action::Read { key: *key, list: list.clone(), by: By::Range }
+}
+
 fn all_of(snapshot: &Snapshot, lists: &Lists) -> Result<Vec<Action>, String> {
     let mut actions = Vec::new();
     for range in 0..lists.ranges {
         let pairs: alluvium::Result<Vec<_>> = snapshot.prefix(lists.prefix(range)).and_then(Iterator::collect);
-        scanned(lists, range, pairs, &mut actions)?;
+        actions.extend(scanned(lists, range, pairs)?.iter().map(of_scan));
     }
     Ok(actions)
 }
@@ -328,14 +378,14 @@ fn scanned(
     lists: &Lists,
     range: usize,
     pairs: alluvium::Result<Vec<(Vec<u8>, Vec<u8>)>>,
-    actions: &mut Vec<Action>,
-) -> Broken {
+) -> Result<Vec<(Key, Vec<Item>)>, String> {
     let mut pairs: BTreeMap<_, _> = pairs.map_err(failed("a scan"))?.into_iter().collect();
-    for key in lists.of_range(range) {
-        let list = decode(pairs.remove(&lists.name(key)).as_deref())?;
-        actions.push(Action::Read { key, list, by: By::Range });
+    let list_of = |key| Ok((key, decode(pairs.remove(&lists.name(key)).as_deref())?));
+    let found = lists.of_range(range).map(list_of).collect::<Result<Vec<_>, String>>()?;
+    match pairs.pop_first() {
+        Some((name, _)) => Err(format!("a scan returned {name:?}, which is no key of the run")),
+        None => Ok(found),
     }
-    pairs.pop_first().map_or(Ok(()), |(name, _)| Err(format!("a scan returned {name:?}, which is no key of the run")))
 }
 
 /// An open transaction.
@@ -361,15 +411,43 @@ impl<'t> Open<'t> {
 
     fn append(&mut self, lists: &Lists, key: Key, item: Item, bytes: &[u8]) -> Broken {
         self.transaction.put(lists.name(key), bytes).map_err(failed("a transaction's put"))?;
-        self.actions.push(Action::Append(key, item));
-        self.own.insert(key);
+        self.note(key, Action::Append(key, item));
         Ok(())
     }
 
-    fn scan(&mut self, lists: &Lists, range: usize, back: bool) -> Broken {
+    fn merge(&mut self, lists: &Lists, key: Key, item: Item, operand: &[u8]) -> Broken {
+        self.transaction.merge(lists.name(key), operand).map_err(failed("a transaction's merge"))?;
+        self.note(key, Action::Merge(key, item));
+        Ok(())
+    }
+
+    fn note(&mut self, key: Key, write: Action) {
+        self.actions.push(write);
+        self.own.insert(key);
+    }
+
+    /// Returns the lists of all keys of the range.
+    fn scan(&mut self, lists: &Lists, range: usize, back: bool) -> Result<Vec<(Key, Vec<Item>)>, String> {
         let iter = self.transaction.prefix(lists.prefix(range)).map_err(failed("a transaction's scan"))?;
         let pairs = if back { iter.rev().collect() } else { iter.collect() };
-        scanned(lists, range, pairs, &mut self.actions)
+        let found = scanned(lists, range, pairs)?;
+        self.actions.extend(found.iter().map(of_scan));
+        Ok(found)
+    }
+
+    fn delete_range(&mut self, lists: &Lists, range: usize) -> Broken {
+        self.transaction.delete_prefix(lists.prefix(range)).map_err(failed("a transaction's range delete"))?;
+        self.actions.push(Action::DeleteRange(lists.of_range(range)));
+        Ok(())
+    }
+
+    /// Writes a key whose range was deleted.
+    fn write_again(&mut self, name: &[u8], bytes: &[u8], by_merge: bool) -> Broken {
+        match by_merge {
+            true => self.transaction.merge(name, bytes),
+            false => self.transaction.put(name, bytes),
+        }
+        .map_err(failed("a transaction's write after a range delete"))
     }
 
     fn roll_back(&mut self, to: usize) -> Broken {

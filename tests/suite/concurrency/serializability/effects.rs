@@ -28,7 +28,8 @@ fn of_one(transaction: &Transaction) -> Result<Effects, (&'static str, String)> 
     let mut saved = Vec::new();
     for action in &transaction.actions {
         match action {
-            Action::Append(key, item) => own.entry(*key).or_default().push(*item),
+            Action::Append(key, item) | Action::Merge(key, item) => own.entry(*key).or_default().push(*item),
+            Action::DeleteRange(_) => {}
             Action::Save => saved.push(own.clone()),
             Action::RollBack(to) => {
                 own = saved[*to].clone();
@@ -67,7 +68,7 @@ fn items_are_known(history: &History, all: &[Effects]) -> Result<(), Anomaly> {
     let mut tried = HashMap::new();
     for transaction in &history.transactions {
         for action in &transaction.actions {
-            if let Action::Append(_, item) = action {
+            if let Action::Append(_, item) | Action::Merge(_, item) = action {
                 assert!(tried.insert(*item, transaction).is_none(), "item {item} is used twice");
             }
         }

@@ -94,6 +94,40 @@ fn rolled_back_writes_do_not_count() {
 }
 
 #[test]
+fn merges_read_nothing() {
+    let merge = |key, item| Action::Merge(key, item);
+    let both = [concurrent(&[merge(X, 1), merge(Y, 2)]), concurrent(&[merge(Y, 3), merge(X, 4)])];
+    let read = |x: &[Item], y: &[Item]| [&both[..], &[concurrent(&[get(X, x), get(Y, y)])]].concat();
+    right(&both);
+    right(&read(&[1, 4], &[2, 3]));
+    right(&read(&[4, 1], &[3, 2]));
+    right(&read(&[4], &[3]));
+    wrong(&read(&[1, 4], &[3, 2]), "G0, dirty write");
+    wrong(&read(&[1, 4], &[2]), "G-single, read skew");
+    // An append between two merges has read the first, and the second comes after it.
+    right(&[both[0].clone(), concurrent(&[get(X, &[1]), append(X, 5)]), both[1].clone()]);
+    wrong(
+        &[both[0].clone(), concurrent(&[get(X, &[]), append(X, 5)]), concurrent(&[get(X, &[1, 5])])],
+        "G-single, lost update",
+    );
+    wrong(&[concurrent(&[merge(X, 1), get(X, &[])])], "internal");
+    wrong(
+        &[concurrent(&[Action::Save, merge(X, 1), Action::RollBack(0)]), concurrent(&[get(X, &[1])])],
+        "G1a, aborted read",
+    );
+}
+
+/// A range delete of a transaction that writes everything again is no change; what it does not bring back is missed.
+#[test]
+fn a_range_that_is_written_again_has_not_changed() {
+    let again = |x: &[Item]| concurrent(&[&scan(x, &[])[..], &[Action::DeleteRange(X..Y + 1), append(X, 2)]].concat());
+    let writer = concurrent(&[append(X, 1)]);
+    right(&[writer.clone(), again(&[1]), concurrent(&[get(X, &[1, 2])])]);
+    wrong(&[writer.clone(), again(&[]), concurrent(&[get(X, &[1, 2])])], "G-single, phantom");
+    wrong(&[writer, again(&[1]), concurrent(&[get(X, &[2])])], "incompatible orders");
+}
+
+#[test]
 fn violations_that_need_no_order_are_named() {
     wrong(&[concurrent(&[append(X, 1), get(X, &[])])], "internal");
     wrong(&[concurrent(&[append(X, 1)]), concurrent(&[get(X, &[]), get(X, &[1])])], "internal");

@@ -4,6 +4,8 @@
 //! in a history, so a read shows all writes before it and their order (list-append histories; Kingsbury and Alvaro,
 //! Elle, VLDB 2021). An absent key is the empty list, the first version.
 
+use std::ops::Range;
+
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;
 /// An appended number; unique in a history.
@@ -12,7 +14,12 @@ pub type Item = u32;
 /// One action of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// A put of the list that was read, with the item at its end, or a put of a new key.
     Append(Key, Item),
+    /// A merge, which reads nothing.
+    Merge(Key, Item),
+    /// A delete of all keys of a range, whose lists were read and are written again afterwards: no append, no change.
+    DeleteRange(Range<Key>),
     /// The list of a key as a get or a scan showed it; empty if the key was absent.
     Read {
         key: Key,

@@ -1,7 +1,9 @@
 //! The keys of a run, in some ranges, and the meaning of their values.
 //!
-//! A range has keys with lists, to which transactions append after reading them. Between them are keys that are created
-//! by one blind write each, so that scans of the range meet phantoms.
+//! A range has keys with lists, to which transactions append after reading them, or by merges. Between them are keys that
+//! are created by one blind write each, so that scans of the range meet phantoms.
+//!
+//! A value is its list's items one after the other, so that the operator `Append` appends to the list.
 
 use super::history::{Item, Key};
 use std::ops::Range;
@@ -52,34 +54,48 @@ impl Lists {
         [self.prefix(key / IN_RANGE), format!("{:02}", key % IN_RANGE).into_bytes()].concat()
     }
 
-    /// The key with a name.
-    pub fn key(&self, name: &[u8]) -> Option<Key> {
-        self.all().find(|key| self.name(*key) == name)
+    /// The keys that a name stands for: the key with this name, or else all keys of the range in which it is.
+    pub fn keys_at(&self, name: &[u8]) -> Range<Key> {
+        let range = (0..self.ranges).find(|range| name.starts_with(&self.prefix(*range)));
+        match self.all().find(|key| self.name(*key) == name) {
+            Some(key) => key..key + 1,
+            None => range.map_or(0..0, |range| self.of_range(range)),
+        }
     }
 }
 
-/// The bytes of a list, with padding.
-pub fn encode(list: &[Item], more: usize) -> Vec<u8> {
-    let mut bytes = (list.len() as u32).to_le_bytes().to_vec();
-    list.iter().for_each(|item| bytes.extend(item.to_le_bytes()));
-    bytes.resize(bytes.len() + more, more as u8);
+/// The bytes of a list, with padding behind its last item: for each item the item, the length of its padding, and the
+/// padding, each byte of which is the item's lowest.
+pub fn encode(list: &[Item], padding: u16) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, item) in list.iter().enumerate() {
+        let padding = if at + 1 == list.len() { padding } else { 0 };
+        bytes.extend(item.to_le_bytes());
+        bytes.extend(padding.to_le_bytes());
+        bytes.resize(bytes.len() + usize::from(padding), *item as u8);
+    }
     bytes
 }
 
 /// The list in a value of the store, or what is wrong with it.
 pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
-    let Some(bytes) = found else { return Ok(Vec::new()) };
-    let (words, rest) = bytes.as_chunks::<4>();
-    let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
-    let count = words.next().unwrap_or(u32::MAX) as usize;
-    if count > bytes.len() / 4 {
-        return Err(format!("a value of {} bytes that was never written: {rest:?}", bytes.len()));
+    let (mut rest, mut list) = (found.unwrap_or(&[]), Vec::new());
+    if found.is_some_and(<[u8]>::is_empty) {
+        return Err("an empty value, which was never written".into());
     }
-    let padding = &bytes[4 + 4 * count..];
-    if padding.iter().any(|byte| *byte != padding.len() as u8) {
-        return Err(format!("a value of {} bytes that mixes several lists", bytes.len()));
+    while !rest.is_empty() {
+        let ends_early = || format!("a value that ends in the middle of an item, after {list:?}");
+        let (item, more) = rest.split_first_chunk().ok_or_else(ends_early)?;
+        let (length, more) = more.split_first_chunk().ok_or_else(ends_early)?;
+        let (padding, more) = more.split_at_checked(u16::from_le_bytes(*length).into()).ok_or_else(ends_early)?;
+        let item = Item::from_le_bytes(*item);
+        if padding.iter().any(|byte| *byte != item as u8) {
+            return Err(format!("a value that mixes several lists, after {list:?}"));
+        }
+        list.push(item);
+        rest = more;
     }
-    Ok(words.take(count).collect())
+    Ok(list)
 }
 
 #[test]
@@ -90,11 +106,17 @@ fn keys_and_lists_are_distinguished() {
     (0..3).for_each(|range| (0..ONCE).for_each(|number| kinds[lists.once(range, number).unwrap()] += 1));
     assert!(kinds.iter().all(|count| *count == 1), "{kinds:?}");
     assert!(lists.all().is_sorted_by_key(|key| lists.name(key)));
-    assert!(lists.all().all(|key| lists.key(&lists.name(key)) == Some(key)));
-    for (list, more) in [(&[][..], 0), (&[7], 3), (&[1, 2, 3], 500)] {
-        let bytes = encode(list, more);
+    assert!(lists.all().all(|key| lists.keys_at(&lists.name(key)) == (key..key + 1)));
+    assert!((0..3).all(|range| lists.keys_at(&lists.prefix(range)) == lists.of_range(range)));
+    assert!(lists.keys_at(b"filler1").is_empty());
+    for (list, padding) in [(&[7][..], 0), (&[7], 3), (&[1, 2, 3], 500)] {
+        let bytes = encode(list, padding);
         assert_eq!(decode(Some(&bytes)), Ok(list.to_vec()));
-        assert!(more == 0 || decode(Some(&bytes[..bytes.len() - 1])).is_err());
+        assert_eq!(decode(Some(&[bytes.clone(), encode(&[9], padding)].concat())), Ok([list, &[9]].concat()));
+        assert!(decode(Some(&bytes[..bytes.len() - 1])).is_err());
+        let mixed = [&bytes[..bytes.len() - 1], &[100]].concat();
+        assert!(padding == 0 || decode(Some(&mixed)).is_err());
     }
+    assert_eq!(decode(None), Ok(Vec::new()));
     assert!(decode(Some(b"")).is_err());
 }

@@ -7,6 +7,7 @@ use super::lists::Lists;
 use crate::concurrency::linearizability::stalls::{self, Stalls};
 use crate::support::{Random, tiny};
 use alluvium::internals::open_small;
+use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, MemoryComponent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +20,10 @@ pub struct Tally {
     pub histories: u64,
     pub committed: u64,
     pub conflicts: u64,
+    /// Committed transactions that read nothing and merged.
+    pub blind: u64,
+    /// Range deletes that were committed.
+    pub deleted_ranges: u64,
     /// Scans that passed a key before it existed.
     pub phantoms: u64,
     pub incorporations: u64,
@@ -29,6 +34,8 @@ impl Tally {
         self.histories += other.histories;
         self.committed += other.committed;
         self.conflicts += other.conflicts;
+        self.blind += other.blind;
+        self.deleted_ranges += other.deleted_ranges;
         self.phantoms += other.phantoms;
         self.incorporations += other.incorporations;
     }
@@ -40,6 +47,13 @@ impl Tally {
             match transaction.outcome {
                 Outcome::Committed => self.committed += 1,
                 Outcome::Aborted => self.conflicts += 1,
+            }
+            let count = |is: fn(&Action) -> bool| transaction.actions.iter().filter(|action| is(action)).count() as u64;
+            if transaction.outcome == Outcome::Committed {
+                let is_blind = count(|action| matches!(action, Action::Read { .. })) == 0;
+                let is_merge = count(|action| matches!(action, Action::Merge(..))) > 0;
+                self.blind += u64::from(transaction.name == "transaction" && is_blind && is_merge);
+                self.deleted_ranges += count(|action| matches!(action, Action::DeleteRange(_)));
             }
             self.phantoms += transaction.actions.iter().filter(is_passed).count() as u64;
         }
@@ -53,7 +67,8 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let options = tiny()
         .background_threads(1 + random.below(2) as usize)
         .memory_component(if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel })
-        .maplets(random.one_in(2));
+        .maplets(random.one_in(2))
+        .merge_operator(Append);
     let others = stalls::background_threads();
     let disk = Arc::new(SimulatedStorage::new(seed));
     let opened = match random.below(4) {
