@@ -2,14 +2,16 @@
 //! call returns `Closed`, and nothing is written once `close` has returned. `ALLUVIUM_CLOSINGS` sets the rounds.
 
 use crate::concurrency::openers::hooked::Hooked;
-use crate::support::{Random, expect_sound, setting, tiny};
+use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Durability, Error, Options, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 const THREADS: u64 = 3;
@@ -141,29 +143,59 @@ fn what_races_with_closing_is_done_before_it_or_refused() {
     }
 }
 
+/// A storage that stops a thread named "stopped" before each of its operations until it may go on.
+#[derive(Clone, Default)]
+struct Stop {
+    is_stopped: Arc<AtomicBool>,
+    goes_on: Arc<AtomicBool>,
+}
+
+impl Stop {
+    fn storage(&self, disk: &Arc<SimulatedStorage>) -> Arc<Hooked> {
+        let Self { is_stopped, goes_on } = self.clone();
+        let before = move |_| {
+            if std::thread::current().name() == Some("stopped") {
+                is_stopped.store(true, Ordering::Release);
+                while !goes_on.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            }
+        };
+        Arc::new(Hooked::new(disk.clone(), before, |_| ()))
+    }
+
+    /// Calls `call` in another thread. Once that is stopped, closes the store in a third one and calls `meanwhile` with that.
+    fn during(
+        &self,
+        db: &Db,
+        call: impl Fn(&Db) -> alluvium::Result<()> + Send,
+        meanwhile: impl FnOnce(&ScopedJoinHandle<'_, alluvium::Result<()>>),
+    ) {
+        std::thread::scope(|scope| {
+            let stopped = std::thread::Builder::new().name("stopped".to_owned());
+            let caller = stopped.spawn_scoped(scope, move || call(db)).unwrap();
+            while !self.is_stopped.load(Ordering::Acquire) {
+                assert!(!caller.is_finished(), "the call did not use the storage");
+                std::thread::yield_now();
+            }
+            let closer = scope.spawn(|| db.close());
+            let outcome = catch_unwind(AssertUnwindSafe(|| meanwhile(&closer)));
+            self.goes_on.store(true, Ordering::Release);
+            outcome.unwrap_or_else(|panic| resume_unwind(panic));
+            caller.join().unwrap().unwrap();
+            closer.join().unwrap().unwrap();
+        });
+    }
+}
+
 /// A write that has begun holds up closing: here it is stopped while it writes its value file. Later writes are refused
 /// meanwhile, and the write is done.
 #[test]
 fn closing_waits_for_a_write_that_has_begun() {
-    let disk = Arc::new(SimulatedStorage::new(3));
-    let (is_stopped, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let (stopped, released) = (Arc::clone(&is_stopped), Arc::clone(&goes_on));
-    let before = move |_| {
-        if std::thread::current().name() == Some("stopped") {
-            stopped.store(true, Ordering::Release);
-            while !released.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
-        }
-    };
-    let db = Db::open_with(Arc::new(Hooked::new(disk.clone(), before, |_| ())), tiny()).unwrap();
-    std::thread::scope(|scope| {
-        let put = || db.put("large", vec![7; 300_000]);
-        let writer = std::thread::Builder::new().name("stopped".to_owned()).spawn_scoped(scope, put).unwrap();
-        while !is_stopped.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-        let closer = scope.spawn(|| db.close());
+    let (disk, stop) = (Arc::new(SimulatedStorage::new(3)), Stop::default());
+    let db = Db::open_with(stop.storage(&disk), tiny()).unwrap();
+    let put = |db: &Db| db.put("large", vec![7; 300_000]);
+    stop.during(&db, put, |closer| {
         while !matches!(db.put("small", ""), Err(Error::Closed)) {
             std::thread::yield_now();
         }
@@ -172,13 +204,35 @@ fn closing_waits_for_a_write_that_has_begun() {
             std::thread::sleep(Duration::from_millis(1));
             closer.is_finished()
         });
-        goes_on.store(true, Ordering::Release);
         assert!(!is_closed, "closed during a write");
-        writer.join().unwrap().unwrap();
-        closer.join().unwrap().unwrap();
     });
     let db = Db::open_with(disk, tiny()).unwrap();
     assert_eq!(db.get("large").unwrap(), Some(vec![7; 300_000]));
+}
+
+/// Syncs and commits that have begun end before closing does anything, so that none leaves its mark in the log of the next
+/// opening (`docs/concurrency.md`, X2). Until then writes are accepted.
+#[test]
+fn closing_begins_after_syncs_and_commits_have_ended() {
+    type Call = (&'static str, fn(&Db) -> alluvium::Result<()>);
+    let calls: [Call; 2] = [
+        ("a sync", |db| db.sync()),
+        ("a commit", |db| db.transact(|transaction| transaction.put("large", vec![7; 300_000]))),
+    ];
+    for (what, call) in calls {
+        let (disk, stop) = (Arc::new(SimulatedStorage::new(3)), Stop::default());
+        let db = Db::open_with(stop.storage(&disk), tiny_unsynced()).unwrap();
+        db.put("small", "").unwrap();
+        // How long this looks for a refusal decides only what it may miss.
+        let is_refused = |_| {
+            std::thread::sleep(Duration::from_millis(1));
+            db.put("small", "").is_err()
+        };
+        stop.during(&db, call, |_| assert!(!(0..200).any(is_refused), "closing began during {what}"));
+        assert!(matches!(db.put("small", ""), Err(Error::Closed)), "{what}");
+        let db = Db::open_with(disk, tiny()).unwrap();
+        assert_eq!(db.contains_key("large").unwrap(), what == "a commit");
+    }
 }
 
 /// Every call of a clone of a closed store returns `Closed`.
