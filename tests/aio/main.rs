@@ -4,6 +4,7 @@
 #[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
 
+use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, TransactOptions, WriteBatch, WriteOptions};
 use futures_lite::future::{block_on, poll_once, yield_now};
@@ -252,6 +253,75 @@ fn async_methods_agree_with_blocking_methods() {
         assert!(matches!(before.iter(), Err(Error::Closed)));
     });
     Db::open(directory.path(), small()).unwrap();
+}
+
+#[test]
+fn async_merges_and_range_deletes_are_those_of_the_blocking_interface() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { merge_operator: Some(Arc::new(Append)), ..small() };
+    let db = block_on(AsyncDb::open(directory.path(), options)).unwrap();
+    block_on(async {
+        db.put("a", "1").await.unwrap();
+        send(db.merge("a", "2")).await.unwrap();
+        send(db.merge_with("b", "3", WriteOptions::sync())).await.unwrap();
+        assert!(db.db().stats().synced_number >= 3);
+        assert_eq!(db.multi_get(&["a", "b"]).await.unwrap(), [Some(b"12".to_vec()), Some(b"3".to_vec())]);
+        assert!(matches!(db.merge("a", vec![0; 256 << 10]).await, Err(Error::InvalidArgument(_))));
+        for key in ["c", "d", "e/1", "e/2", "f"] {
+            db.put(key, "").await.unwrap();
+        }
+        send(db.delete_range("b".."d")).await.unwrap();
+        assert_eq!(keys_of(db.iter().unwrap()).await, ["a", "d", "e/1", "e/2", "f"]);
+        send(db.delete_prefix("e/")).await.unwrap();
+        assert_eq!(keys_of(db.iter().unwrap()).await, ["a", "d", "f"]);
+        assert_eq!(keys_of(db.prefix("d").unwrap()).await, ["d"]);
+    });
+}
+
+/// Every call of a closed store returns `Closed`.
+#[test]
+fn all_async_calls_of_a_closed_store_say_so() {
+    fn closed<T>(call: impl Future<Output = alluvium::Result<T>>) {
+        assert!(matches!(block_on(call), Err(Error::Closed)));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let db = block_on(AsyncDb::open(directory.path(), small())).unwrap();
+    block_on(db.put("key", "value")).unwrap();
+    block_on(db.close()).unwrap();
+    let synced = WriteOptions::sync();
+    closed(db.get("key"));
+    closed(db.multi_get(&["key"]));
+    closed(db.contains_key("key"));
+    closed(db.first());
+    closed(db.last());
+    closed(db.is_empty());
+    closed(db.put("key", ""));
+    closed(db.put_with("key", "", synced));
+    closed(db.delete("key"));
+    closed(db.delete_with("key", synced));
+    closed(db.delete_range(..));
+    closed(db.delete_prefix("k"));
+    closed(db.write(WriteBatch::new()));
+    closed(db.write_with([("key", "")].into_iter().collect(), synced));
+    closed(db.update("key", |_| None));
+    closed(db.update_with("key", synced, |_| Change::Keep));
+    closed(db.compare_and_swap("key", None, Some(b"new")));
+    closed(db.put_if_absent("key", ""));
+    closed(db.take("key"));
+    closed(db.pop_first());
+    closed(db.pop_last());
+    closed(db.transact(|_| Ok::<_, Error>(())));
+    closed(db.flush());
+    closed(db.sync());
+    closed(db.compact());
+    // A snapshot can be taken; its reads say so.
+    let snapshot = db.snapshot();
+    closed(snapshot.get("key"));
+    closed(snapshot.multi_get(&["key"]));
+    for scan in [snapshot.iter(), snapshot.range(..), snapshot.prefix("k"), db.iter(), db.range(..), db.prefix("k")] {
+        assert!(matches!(scan, Err(Error::Closed)));
+    }
+    block_on(db.close()).unwrap();
 }
 
 async fn keys_of(pairs: impl Stream<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<String> {

@@ -267,8 +267,18 @@ fn all_calls_of_a_closed_store_say_so() {
     closed(db.is_empty().map(drop));
     closed(db.iter().map(drop));
     closed(db.for_each(.., |_, _| Continue(())));
-    closed(db.snapshot().get("key").map(drop));
-    closed(db.relaxed_snapshot(Duration::MAX).iter().map(drop));
+    for snapshot in [db.snapshot(), db.relaxed_snapshot(Duration::MAX)] {
+        closed(snapshot.get("key").map(drop));
+        closed(snapshot.get_pinned("key").map(drop));
+        closed(snapshot.multi_get(&["key"]).map(drop));
+        closed(snapshot.contains_key("key").map(drop));
+        closed(snapshot.first().map(drop));
+        closed(snapshot.iter().map(drop));
+        closed(snapshot.prefix("k").map(drop));
+        closed(snapshot.for_each(.., |_, _| Continue(())));
+        // It is not registered, so it retains nothing.
+        assert_eq!(db.stats().snapshots, 0);
+    }
     closed(db.approximate_size(..).map(drop));
     closed(db.flush());
     closed(db.sync());

@@ -180,12 +180,14 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, unreport
 fn check(world: &World, case: &Case, kind: &str, another_life: bool) -> bool {
     let found = check_detection(world, case);
     // Also in another life of the machine, where missing numbers end the log instead of being skipped.
-    let disk = if another_life { case.disk.remount() } else { case.disk.clone_disk() };
+    let disk = case.disk.clone_disk();
+    let disk = if another_life { disk.remount() } else { disk };
     let unreported = Unreported::of_damage(world, case, another_life);
     let report = check_repair(world, &disk, &case.what, unreported);
     let is_as_after_a_power_cut = another_life && world.end != End::Closed && lacks_its_last_edit(world, case);
     if is_as_after_a_power_cut && !report.changed {
-        let contents = read_all(world, &case.disk.remount(), &case.what, Unreported::Nothing);
+        let disk = case.disk.clone_disk().remount();
+        let contents = read_all(world, &disk, &case.what, Unreported::Nothing);
         contents.unwrap_or_else(|error| panic!("{}: in another life: {error}", case.what));
         return found;
     }
