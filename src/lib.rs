@@ -66,7 +66,9 @@ mod util;
 mod value;
 
 #[cfg(feature = "async")]
-pub use aio::{AsyncDb, AsyncSnapshot, Scan};
+pub use aio::{
+    AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncTransaction, AsyncTransactionKeyspace, Scan, TransactionScan,
+};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress,
     CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
@@ -135,8 +137,12 @@ const _: () = {
     #[cfg(feature = "async")]
     {
         is_shared::<AsyncDb>();
+        is_shared::<AsyncKeyspace>();
         is_shared::<AsyncSnapshot>();
+        is_shared::<AsyncTransaction>();
+        is_shared::<AsyncTransactionKeyspace<'_>>();
         is_sent::<Scan>();
+        is_sent::<TransactionScan<'_>>();
     }
 };
 

@@ -1,33 +1,41 @@
-//! Layer 7: the asynchronous interface, for any executor (feature `async`).
+//! Layer 8: the asynchronous interface, for any executor (feature `async`).
 //!
 //! The polling thread never waits, except for short critical sections of other threads. What memory and cached pages
 //! can answer is answered when a future is first polled. Everything else runs on the threads of the crate `blocking`,
 //! which all its users in the process share.
 
+mod keyspace;
+mod rounds;
 mod scan;
 mod snapshot;
+mod transaction;
+mod within;
 
-use crate::db::Db;
 use crate::db::transaction::{TransactOptions, Transaction};
+use crate::db::{Db, Keyspace, KeyspaceOptions};
 use crate::engine::types::batch::WriteBatch;
-use crate::engine::types::change::{Change, Swap};
-use crate::engine::types::key_range::KeyRange;
-use crate::engine::types::options::{Options, WriteOptions};
+use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::io::Storage;
 use crate::util::{Error, Result};
 use blocking::unblock;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use keyspace::AsyncKeyspace;
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;
+pub use transaction::{AsyncTransaction, AsyncTransactionKeyspace, TransactionScan};
 
 /// A store whose methods are futures. A clone is cheap. All clones, and the `Db` that an `AsyncDb` was made from, are
 /// the same store.
 ///
+/// As a `Db`, it is the store's default keyspace: [`AsyncKeyspace`] has the methods that read and write single keys and
+/// ranges. What is listed here is about the store as a whole, or about several keys at once.
+///
 /// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or
-/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, `flush` and
-/// `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
+/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, the reads and the
+/// commit of a transaction, `keyspace`, `flush` and `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
 /// its value needs no value file, writers are not slowed, and memory and log have space. Other threads may take that
 /// space before the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
 /// delay that has just ended.
@@ -56,6 +64,7 @@ pub use snapshot::AsyncSnapshot;
 #[derive(Clone, Debug)]
 pub struct AsyncDb {
     db: Db,
+    default: AsyncKeyspace,
 }
 
 impl AsyncDb {
@@ -84,7 +93,8 @@ impl AsyncDb {
 
     /// Creates the asynchronous interface of a store that is open.
     pub fn new(db: Db) -> Self {
-        Self { db }
+        let default = AsyncKeyspace::new(Keyspace::clone(&db));
+        Self { db, default }
     }
 
     /// The store itself, whose methods block the calling thread.
@@ -98,81 +108,35 @@ impl AsyncDb {
         unblock(move || work(&db)).await
     }
 
-    /// `Db::get`.
-    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        match self.db.get_nonblocking(key)? {
-            Some(value) => Ok(value),
-            None => {
-                let key = key.to_vec();
-                self.run_blocking(move |db| db.get(key)).await
-            }
-        }
+    /// `Db::keyspace`, on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// use alluvium::{KeyspaceOptions, merge_operators::Add};
+    /// let visits = db.keyspace("visits", KeyspaceOptions::new().merge_operator(Add)).await?;
+    /// visits.merge("home", 1_i64.to_le_bytes()).await?;
+    /// assert_eq!(visits.get("home").await?, Some(1_i64.to_le_bytes().to_vec()));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub async fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<AsyncKeyspace> {
+        let name = name.to_owned();
+        self.run_blocking(move |db| db.keyspace(&name, options)).await.map(AsyncKeyspace::new)
     }
 
-    /// `Db::multi_get`. Keys that need the disk are read together.
-    pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().multi_get(keys).await
+    /// `Db::drop_keyspace`, on another thread.
+    pub async fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.run_blocking(move |db| db.drop_keyspace(&name)).await
     }
 
-    /// `Db::put`.
-    pub async fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, WriteOptions::default()).await
-    }
-
-    /// `Db::put_with`.
-    pub async fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        if self.db.writes_without_waiting(key.len() + value.len(), value.len(), options) {
-            return self.db.put_with(key, value, options);
-        }
-        let (key, value) = (key.to_vec(), value.to_vec());
-        self.run_blocking(move |db| db.put_with(key, value, options)).await
-    }
-
-    /// `Db::delete`.
-    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, WriteOptions::default()).await
-    }
-
-    /// `Db::delete_with`.
-    pub async fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let key = key.as_ref();
-        if self.db.writes_without_waiting(key.len(), 0, options) {
-            return self.db.delete_with(key, options);
-        }
-        let key = key.to_vec();
-        self.run_blocking(move |db| db.delete_with(key, options)).await
-    }
-
-    /// `Db::delete_range`. It runs on another thread.
-    pub async fn delete_range(&self, range: impl KeyRange) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(range);
-        self.write(batch).await
-    }
-
-    /// `Db::delete_prefix`. It runs on another thread.
-    pub async fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_prefix(prefix);
-        self.write(batch).await
-    }
-
-    /// `Db::merge`. It runs on another thread, because it may read the key's value to shorten a long chain of operands.
-    pub async fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.merge_with(key, operand, WriteOptions::default()).await
-    }
-
-    /// `Db::merge_with`.
-    pub async fn merge_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-        options: WriteOptions,
-    ) -> Result<()> {
-        let (key, operand) = (key.as_ref().to_vec(), operand.as_ref().to_vec());
-        self.run_blocking(move |db| db.merge_with(key, operand, options)).await
+    /// `Db::keyspace_names`, on another thread.
+    pub async fn keyspace_names(&self) -> Result<Vec<String>> {
+        self.run_blocking(Db::keyspace_names).await
     }
 
     /// `Db::write`.
@@ -181,53 +145,30 @@ impl AsyncDb {
     }
 
     /// `Db::write_with`.
-    pub async fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    pub async fn write_with(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        // Its keyspaces may ask for a sync.
+        let own = options.durability(self.durability_of(&mut batch, options));
         // Range deletes take turns, and merges may read.
         if !batch.deletes_ranges()
             && !batch.merges()
-            && self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options)
+            && self.db.writes_without_waiting(batch.bytes(), batch.bytes(), own)
         {
             return self.db.write_with(batch, options);
         }
         self.run_blocking(move |db| db.write_with(batch, options)).await
     }
 
-    /// `Db::update`. The function runs on another thread.
-    pub async fn update(
-        &self,
-        key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
-    ) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |db| db.update(key, change)).await
+    /// The durability that a batch will have.
+    fn durability_of(&self, batch: &mut WriteBatch, options: WriteOptions) -> Durability {
+        let keyspaces = batch.take_keyspaces();
+        keyspaces.iter().for_each(|keyspace| batch.add_keyspace(keyspace));
+        self.db.engine.write.durability_of(options.durability, batch.is_in_default(), &keyspaces)
     }
 
-    /// `Db::update_with`. The function runs on another thread.
-    pub async fn update_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: WriteOptions,
-        change: impl FnMut(Option<&[u8]>) -> Change + Send + 'static,
-    ) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |db| db.update_with(key, options, change)).await
-    }
-
-    /// `Db::compare_and_swap`.
-    pub async fn compare_and_swap(
-        &self,
-        key: impl AsRef<[u8]>,
-        expected: Option<&[u8]>,
-        new: Option<&[u8]>,
-    ) -> Result<Swap> {
-        let (key, expected, new) = (key.as_ref().to_vec(), expected.map(<[u8]>::to_vec), new.map(<[u8]>::to_vec));
-        self.run_blocking(move |db| db.compare_and_swap(key, expected.as_deref(), new.as_deref())).await
-    }
-
-    /// `Db::put_if_absent`.
-    pub async fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
-        self.run_blocking(move |db| db.put_if_absent(key, value)).await
+    /// `Db::transaction`. See [`AsyncTransaction`].
+    pub async fn transaction(&self) -> Result<AsyncTransaction> {
+        // Like a snapshot, it only waits for writes that are in progress.
+        Ok(AsyncTransaction::new(self.db.transaction()?, Keyspace::clone(&self.db)))
     }
 
     /// `Db::transact`. All attempts, with their reads, run on another thread.
@@ -263,63 +204,6 @@ impl AsyncDb {
         self.run_blocking(move |db| db.transact_with(&options, work)).await
     }
 
-    /// `Db::snapshot`. Not a future, since it only waits for writes that are in progress.
-    pub fn snapshot(&self) -> AsyncSnapshot {
-        AsyncSnapshot::new(self.db.snapshot())
-    }
-
-    /// `Db::iter`, as a stream. Not a future: the stream reads when it is polled. `Scan::backward` has the other order.
-    pub fn iter(&self) -> Result<Scan> {
-        self.snapshot().iter()
-    }
-
-    /// `Db::range`, as a stream.
-    pub fn range(&self, range: impl KeyRange) -> Result<Scan> {
-        self.snapshot().range(range)
-    }
-
-    /// `Db::prefix`, as a stream.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.snapshot().prefix(prefix)
-    }
-
-    /// `Db::contains_key`.
-    pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |db| db.contains_key(key)).await
-    }
-
-    /// `Db::first`.
-    pub async fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(|db| db.first()).await
-    }
-
-    /// `Db::last`.
-    pub async fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(|db| db.last()).await
-    }
-
-    /// `Db::is_empty`.
-    pub async fn is_empty(&self) -> Result<bool> {
-        self.run_blocking(|db| db.is_empty()).await
-    }
-
-    /// `Db::take`.
-    pub async fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |db| db.take(key)).await
-    }
-
-    /// `Db::pop_first`.
-    pub async fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(|db| db.pop_first()).await
-    }
-
-    /// `Db::pop_last`.
-    pub async fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.run_blocking(|db| db.pop_last()).await
-    }
-
     /// `Db::compact`.
     pub async fn compact(&self) -> Result<()> {
         self.run_blocking(Db::compact).await
@@ -339,5 +223,14 @@ impl AsyncDb {
     /// store too, but blocks the dropping thread.
     pub async fn close(&self) -> Result<()> {
         self.run_blocking(Db::close).await
+    }
+}
+
+/// Its default keyspace: what an `AsyncKeyspace` can do, an `AsyncDb` can.
+impl Deref for AsyncDb {
+    type Target = AsyncKeyspace;
+
+    fn deref(&self) -> &AsyncKeyspace {
+        &self.default
     }
 }

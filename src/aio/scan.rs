@@ -1,22 +1,12 @@
 //! A scan as a stream of pairs in key order.
 
+use super::rounds::{Pair, Round, Rounds, Source, take_round};
 use crate::db::iter::Iter;
-use crate::util::{Error, Result};
-use blocking::{Task, unblock};
+use crate::util::Result;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
-use std::collections::VecDeque;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-/// Pairs that the first round reads. Each further round reads twice as many, up to `PAIRS_MAX`.
-const PAIRS_FIRST: usize = 16;
-const PAIRS_MAX: usize = 1024;
-/// A round ends once its keys and values exceed this size.
-const BYTES_MAX: usize = 1 << 20;
-
-type Pair = (Vec<u8>, Vec<u8>);
 
 /// A scan: the pairs of a range in key order, as a `Stream`. Other threads read the pairs in rounds, on demand. The
 /// first rounds are small, so that a short scan reads little; a round holds at most one MiB and one pair. After an
@@ -25,25 +15,22 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// Like an `Iter`, an idle scan retains the versions of its snapshot, and holds nothing else.
 #[must_use = "a scan does nothing until it is polled"]
 pub struct Scan {
-    state: State,
-    /// Pairs that were read but not returned yet.
-    pairs: VecDeque<Pair>,
-    /// The error that ended the scan, if it was not returned yet.
-    failed: Option<Error>,
+    rounds: Rounds<Cursor>,
     backward: bool,
-    count: usize,
 }
 
-enum State {
-    Idle(Box<Iter>),
-    Reading(Task<Round>),
-    Over,
+/// An iterator, and which end of it is read.
+struct Cursor {
+    iter: Box<Iter>,
+    backward: bool,
 }
 
-/// The result of a round. `rest` is the iterator, if there may be more pairs.
-struct Round {
-    pairs: VecDeque<Pair>,
-    rest: Result<Option<Box<Iter>>>,
+impl Source for Cursor {
+    fn read(mut self, count: usize) -> Round<Self> {
+        let next = || if self.backward { self.iter.next_back() } else { self.iter.next() };
+        let (pairs, more) = take_round(next, count);
+        Round { pairs, rest: more.map(|more| more.then_some(self)) }
+    }
 }
 
 impl Scan {
@@ -69,69 +56,21 @@ impl Scan {
     }
 
     fn of(iter: Iter, backward: bool) -> Self {
-        Self { state: State::Idle(Box::new(iter)), pairs: VecDeque::new(), failed: None, backward, count: PAIRS_FIRST }
+        Self { rounds: Rounds::new(Cursor { iter: Box::new(iter), backward }), backward }
     }
-}
-
-/// Reads a round of up to `count` pairs.
-fn read(mut iter: Box<Iter>, backward: bool, count: usize) -> Round {
-    let (mut pairs, mut bytes) = (VecDeque::new(), 0);
-    while pairs.len() < count && bytes < BYTES_MAX {
-        match if backward { iter.next_back() } else { iter.next() } {
-            Some(Ok((key, value))) => {
-                bytes += key.len() + value.len();
-                pairs.push_back((key, value));
-            }
-            Some(Err(error)) => return Round { pairs, rest: Err(error) },
-            None => return Round { pairs, rest: Ok(None) },
-        }
-    }
-    Round { pairs, rest: Ok(Some(iter)) }
 }
 
 impl Stream for Scan {
     type Item = Result<Pair>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(pair) = self.pairs.pop_front() {
-                return Poll::Ready(Some(Ok(pair)));
-            }
-            if let Some(error) = self.failed.take() {
-                return Poll::Ready(Some(Err(error)));
-            }
-            self.state = match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Poll::Ready(None),
-                State::Idle(iter) => {
-                    let (backward, count) = (self.backward, self.count);
-                    self.count = (count * 2).min(PAIRS_MAX);
-                    State::Reading(unblock(move || read(iter, backward, count)))
-                }
-                State::Reading(mut task) => match Pin::new(&mut task).poll(context) {
-                    Poll::Pending => {
-                        self.state = State::Reading(task);
-                        return Poll::Pending;
-                    }
-                    Poll::Ready(round) => {
-                        self.pairs = round.pairs;
-                        match round.rest {
-                            Ok(Some(iter)) => State::Idle(iter),
-                            Ok(None) => State::Over,
-                            Err(error) => {
-                                self.failed = Some(error);
-                                State::Over
-                            }
-                        }
-                    }
-                },
-            };
-        }
+        self.rounds.poll_next(context)
     }
 }
 
 impl FusedStream for Scan {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Over) && self.pairs.is_empty() && self.failed.is_none()
+        self.rounds.is_terminated()
     }
 }
 
@@ -139,7 +78,7 @@ impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scan")
             .field("backward", &self.backward)
-            .field("read", &self.pairs.len())
+            .field("read", &self.rounds.read_ahead())
             .finish_non_exhaustive()
     }
 }

@@ -37,14 +37,37 @@ impl AsyncSnapshot {
         &self.snapshot
     }
 
+    /// `Snapshot::number`. Not a future.
+    pub fn number(&self) -> u64 {
+        self.snapshot.number()
+    }
+
+    /// `Snapshot::keyspace`, on another thread.
+    pub async fn keyspace(&self, name: &str) -> Result<Option<Self>> {
+        let name = name.to_owned();
+        let found = self.run_blocking(move |snapshot| snapshot.keyspace(&name)).await?;
+        Ok(found.map(Self::new))
+    }
+
+    /// `Snapshot::keyspace_names`, on another thread.
+    pub async fn keyspace_names(&self) -> Result<Vec<String>> {
+        self.run_blocking(Snapshot::keyspace_names).await
+    }
+
+    /// Runs reads that may block on another thread.
+    async fn run_blocking<T: Send + 'static>(&self, read: impl FnOnce(&Snapshot) -> T + Send + 'static) -> T {
+        let snapshot = self.snapshot.clone();
+        unblock(move || read(&snapshot)).await
+    }
+
     /// `Snapshot::get`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         match self.snapshot.get_nonblocking(key)? {
             Some(value) => Ok(value),
             None => {
-                let (snapshot, key) = (self.snapshot.clone(), key.to_vec());
-                unblock(move || snapshot.get(key)).await
+                let key = key.to_vec();
+                self.run_blocking(move |snapshot| snapshot.get(key)).await
             }
         }
     }
@@ -61,8 +84,7 @@ impl AsyncSnapshot {
             values.push(found.flatten());
         }
         if !missing.is_empty() {
-            let snapshot = self.snapshot.clone();
-            let found = unblock(move || snapshot.multi_get(&missing)).await?;
+            let found = self.run_blocking(move |snapshot| snapshot.multi_get(&missing)).await?;
             places.into_iter().zip(found).for_each(|(place, value)| values[place] = value);
         }
         Ok(values)
@@ -81,5 +103,26 @@ impl AsyncSnapshot {
     /// `Snapshot::prefix`, as a stream.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         self.snapshot.prefix(prefix).map(Scan::new)
+    }
+
+    /// `Snapshot::contains_key`.
+    pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref().to_vec();
+        self.run_blocking(move |snapshot| snapshot.contains_key(key)).await
+    }
+
+    /// `Snapshot::first`.
+    pub async fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Snapshot::first).await
+    }
+
+    /// `Snapshot::last`.
+    pub async fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.run_blocking(Snapshot::last).await
+    }
+
+    /// `Snapshot::is_empty`.
+    pub async fn is_empty(&self) -> Result<bool> {
+        self.run_blocking(Snapshot::is_empty).await
     }
 }

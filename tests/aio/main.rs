@@ -3,6 +3,8 @@
 
 #[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
+mod keyspaces;
+mod transactions;
 
 use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
@@ -80,6 +82,24 @@ fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     db.settle().unwrap();
     db.put("memory", "here").unwrap();
     (AsyncDb::new(db), gate, storage)
+}
+
+/// A store on a disk whose reads the gate blocks for other threads, and the number of operations of this thread.
+fn counting_the_poller() -> (AsyncDb, Arc<Gate>, Arc<AtomicU64>) {
+    let disk = Arc::new(SimulatedStorage::new(2));
+    let gate = Arc::new(Gate::default());
+    let (passing, poller_operations, poller) =
+        (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());
+    let by_poller = Arc::clone(&poller_operations);
+    let before = move |_| {
+        if std::thread::current().id() == poller {
+            by_poller.fetch_add(1, Ordering::Relaxed);
+        } else {
+            passing.pass();
+        }
+    };
+    let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
+    (AsyncDb::new(db), gate, poller_operations)
 }
 
 /// The result of a first poll, which must return although reads are blocked.
@@ -357,20 +377,7 @@ fn scans_continue_over_rounds_and_end_after_an_error() {
 /// The polling thread does not use the disk.
 #[test]
 fn writes_that_would_wait_run_on_other_threads() {
-    let disk = Arc::new(SimulatedStorage::new(2));
-    let gate = Arc::new(Gate::default());
-    let (passing, poller_operations, poller) =
-        (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());
-    let by_poller = Arc::clone(&poller_operations);
-    let before = move |_| {
-        if std::thread::current().id() == poller {
-            by_poller.fetch_add(1, Ordering::Relaxed);
-        } else {
-            passing.pass();
-        }
-    };
-    let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
-    let db = AsyncDb::new(db);
+    let (db, gate, poller_operations) = counting_the_poller();
     wait_for_log_segment(&db);
     let writer = db.clone();
     gate.set_closed(true);
