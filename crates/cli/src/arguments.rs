@@ -5,6 +5,7 @@ use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::duration::parse_interval;
 use crate::input::Format;
+use crate::keyspace_arguments::{InKeyspace, Keyspaces};
 use crate::soak_arguments::Soak;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -94,6 +95,7 @@ pub enum Command {
     Get(Get),
     Delete(Delete),
     Merge(Merge),
+    Keyspaces(Keyspaces),
     Scan(Scan),
     Load(Load),
     Import(Import),
@@ -115,6 +117,7 @@ pub enum Command {
 Examples:
   alluvium --db /tmp/store put greeting 'hello there'
   alluvium --db /tmp/store put --hex 00ff 0badcafe
+  alluvium --db /tmp/store put --keyspace users 7 Ada
   alluvium --db /tmp/store put picture --value-file picture.png")]
 pub struct Put {
     /// The key
@@ -126,6 +129,8 @@ pub struct Put {
     /// Read the value from a file, unchanged; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     pub value_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
 /// Print the value of a key; if the key is absent, print nothing and exit with code 1
@@ -142,6 +147,8 @@ pub struct Get {
     /// Print the value without a newline after it
     #[arg(short, long, conflicts_with_all = ["json", "hex"])]
     pub no_newline: bool,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
 /// Delete a key, or all keys of a range; absent keys are no error
@@ -160,12 +167,14 @@ pub struct Delete {
     pub key: Option<String>,
     #[command(flatten)]
     pub range: KeyRange,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
-/// Merge an operand into the value of a key, as the store's merge operator says
+/// Merge an operand into the value of a key, as the merge operator of the store or of its keyspace says
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A store has one operator, which is chosen once: by the first merge, or by the program that made the store.
+A keyspace has one operator, which is chosen once: by the first merge, by `keyspaces create`, or by a program.
 
 Examples:
   alluvium --db /tmp/store merge --operator add --integer visits 1
@@ -177,12 +186,14 @@ pub struct Merge {
     /// The operand
     #[arg(allow_negative_numbers = true)]
     pub operand: String,
-    /// The operator; needed only if the store has none yet
+    /// The operator; needed only if the keyspace has none yet
     #[arg(long)]
     pub operator: Option<MergeOperator>,
     /// The operand is a decimal number, which is stored in eight bytes, as `add` takes it
     #[arg(long, conflicts_with = "hex")]
     pub integer: bool,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
 /// The merge operators that come with the store.
@@ -226,6 +237,7 @@ Output:
 
 Examples:
   alluvium --db /tmp/store scan --prefix user --limit 10
+  alluvium --db /tmp/store scan --keyspace users
   alluvium --db /tmp/store scan --from a --to n --reverse --json")]
 pub struct Scan {
     #[command(flatten)]
@@ -236,6 +248,8 @@ pub struct Scan {
     /// Scan from the last key to the first
     #[arg(long)]
     pub reverse: bool,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
 /// Load pairs from files, standard input or a generator; creates the store if there is none
@@ -280,6 +294,8 @@ pub struct Load {
     /// Pairs per atomic batch
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub batch: u64,
+    #[command(flatten)]
+    pub within: InKeyspace,
     /// Wait for background merges before the report
     #[arg(long)]
     pub settle: bool,
@@ -308,6 +324,8 @@ pub struct Import {
     /// Skip keys longer than 64 KiB, the limit of a store
     #[arg(long)]
     pub skip_long_keys: bool,
+    #[command(flatten)]
+    pub within: InKeyspace,
     /// Wait for background merges before the report
     #[arg(long)]
     pub settle: bool,
@@ -383,15 +401,17 @@ pub struct Optimize {
 /// The key range to merge.
 #[derive(Debug, Args)]
 pub struct CompactRange {
-    /// First key, inclusive [default: the first key of the store]
+    /// First key, inclusive [default: the first key of the keyspace]
     #[arg(long, value_name = "KEY")]
     pub from: Option<String>,
-    /// Last key, exclusive [default: to the end of the store]
+    /// Last key, exclusive [default: to the end of the keyspace]
     #[arg(long, value_name = "KEY")]
     pub to: Option<String>,
     /// Limit of bytes written per second, such as 20M
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
     pub rate: Option<u64>,
+    #[command(flatten)]
+    pub within: InKeyspace,
 }
 
 /// Check everything on disk and list all damage; exit code 3 if there is any
@@ -442,7 +462,7 @@ pub struct Convert {
     pub compression: Compression,
 }
 
-/// Print all pairs in a format that `load` reads, or list the files
+/// Print all pairs of a keyspace in a format that `load` reads, or list the files
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -454,8 +474,10 @@ pub struct Dump {
     /// Output format [default: tsv, or jsonl with --json]
     #[arg(long, value_name = "FORMAT", conflicts_with = "files")]
     pub format: Option<Format>,
+    #[command(flatten)]
+    pub within: InKeyspace,
     /// List the files of the directory by kind and size; works while another process has the store open
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keyspace")]
     pub files: bool,
 }
 

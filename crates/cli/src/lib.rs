@@ -18,6 +18,8 @@ mod failure;
 #[doc(hidden)]
 pub mod fuzz;
 mod input;
+mod keyspace;
+mod keyspace_arguments;
 mod open;
 mod output;
 mod process;

@@ -3,7 +3,7 @@
 use crate::arguments::{Common, Component, Compression, MergeOperator};
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, merge_operators};
+use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, WriteOptions, merge_operators};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -82,6 +82,11 @@ impl Common {
             .force_cut(self.force_cut)
     }
 
+    /// The options of the command's writes: `--sync` holds for keyspaces with a durability of their own, too.
+    pub fn write_options(&self) -> WriteOptions {
+        WriteOptions::new().durability(self.sync.then_some(Durability::Sync))
+    }
+
     /// Decodes a key or value from the command line.
     pub fn argument(&self, what: &str, text: &str) -> Result<Vec<u8>, Failure> {
         if self.hex {
@@ -104,7 +109,7 @@ impl Compression {
 
 impl MergeOperator {
     /// The same for a store.
-    fn for_store(self) -> Option<Arc<dyn alluvium::MergeOperator>> {
+    pub fn for_store(self) -> Option<Arc<dyn alluvium::MergeOperator>> {
         merge_operators::named(match self {
             Self::Add => "alluvium.add",
             Self::Append => "alluvium.append",

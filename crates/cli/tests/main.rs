@@ -3,6 +3,7 @@
 mod bench;
 mod dump;
 mod import;
+mod keyspaces;
 mod load;
 mod point;
 mod refusals;

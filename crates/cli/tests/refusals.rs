@@ -4,11 +4,16 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 12] = [
+const READERS: [&[&str]; 17] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
     &["scan"],
+    &["scan", "--keyspace", "users"],
+    &["merge", "--keyspace", "users", "a", "1"],
+    &["keyspaces"],
+    &["keyspaces", "drop", "users"],
+    &["keyspaces", "clear", "users"],
     &["stat"],
     &["verify"],
     &["verify", "--quick"],
@@ -69,6 +74,8 @@ fn an_open_store_is_read_but_not_written() {
         &["put", "a", "2"][..],
         &["delete", "a"],
         &["load", "--ycsb", "10"],
+        &["keyspaces", "create", "users"],
+        &["keyspaces", "drop", "users"],
         &["verify"],
         &["repair"],
         &["convert", "--to", "leveled"],
@@ -103,6 +110,10 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["get", "a", "--memory", "lots"],
         &["convert"],
         &["convert", "--to", "flat"],
+        &["keyspaces", "create"],
+        &["keyspaces", "rename", "users"],
+        &["keyspaces", "create", "users", "--durability", "forever"],
+        &["dump", "--files", "--keyspace", "users"],
         &["frobnicate"],
         &["bench"],
         &["bench", "fillseq", "--threads", "many"],
@@ -120,8 +131,21 @@ fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
     for name in [
-        "put", "get", "delete", "merge", "scan", "load", "stat", "verify", "repair", "convert", "dump", "destroy",
-        "bench", "soak",
+        "put",
+        "get",
+        "delete",
+        "merge",
+        "keyspaces",
+        "scan",
+        "load",
+        "stat",
+        "verify",
+        "repair",
+        "convert",
+        "dump",
+        "destroy",
+        "bench",
+        "soak",
     ] {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);
@@ -138,6 +162,11 @@ fn a_store_with_a_custom_comparator_is_not_written_to() {
     std::fs::write(store.path().join("COMPARATOR"), "backwards").unwrap();
     store.run(&["put", "b", "2"]).refused(2, "uses a custom comparator, \"backwards\"");
     store.run(&["delete", "a"]).refused(2, "uses a custom comparator");
+    for arguments in
+        [["keyspaces", "create", "users"], ["keyspaces", "drop", "users"], ["keyspaces", "clear", "default"]]
+    {
+        store.run(&arguments).refused(2, "uses a custom comparator");
+    }
     assert_eq!(store.run(&["get", "a", "--no-newline"]).expect(0).out, b"1");
     store.run(&["destroy", "--yes"]).expect(0);
     assert!(!store.path().exists());

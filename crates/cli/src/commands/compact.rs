@@ -21,11 +21,12 @@ pub fn run(common: &Common, arguments: &CompactRange, goal: Goal) -> Result<(), 
         return Err(Failure::Usage("--rate is 0 bytes per second, so nothing would ever be written".into()));
     }
     let db = common.open_existing_limited(arguments.rate)?;
+    let keyspace = arguments.within.open_existing(&db)?;
     let range = (from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded));
     let before = db.stats();
     let (bar, started) = (CompactBar::new(), Instant::now());
     let options = CompactOptions::new().goal(goal);
-    let done = db.compact_with(range, &options, &mut |progress| bar.show(progress));
+    let done = keyspace.compact_with(range, &options, &mut |progress| bar.show(progress));
     bar.finish();
     let (done, after) = (done?, db.stats());
     db.close()?;

@@ -22,8 +22,9 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
         Some(Format::Csv) => PairForm::Csv { hex: common.hex },
     };
     let db = common.open_to_read()?;
+    let pairs = dump.within.read(&db)?;
     let mut output = Output::new();
-    let mut iter = db.iter()?;
+    let mut iter = pairs.iter()?;
     iter.seek_first()?;
     while let Some((key, value)) = iter.pair() {
         output.pair(form, key, value)?;

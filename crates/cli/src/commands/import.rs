@@ -36,7 +36,8 @@ pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
     let progress = Progress::of_bytes(Some(source_bytes));
     let mut pairs = source.pairs().map_err(|error| explain(error.into(), 0))?;
     let db = common.open_or_create()?;
-    let mut loader = Loader::new(&db, BATCH_PAIRS, &progress);
+    let mut loader =
+        Loader::new(&db, (import.within.open_or_create(&db)?, common.write_options()), BATCH_PAIRS, &progress);
     let mut long_keys = 0;
     let loading = load_pairs(&mut loader, &mut pairs, import.skip_long_keys.then_some(&mut long_keys), &progress);
     let finished = loader.finish();

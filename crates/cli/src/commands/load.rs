@@ -27,7 +27,8 @@ pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
         None => Progress::of_bytes(inputs.iter().map(|input| input.length).sum()),
     };
     let db = common.open_or_create()?;
-    let mut loader = Loader::new(&db, load.batch, &progress);
+    let mut loader =
+        Loader::new(&db, (load.within.open_or_create(&db)?, common.write_options()), load.batch, &progress);
     let mut skipped = 0;
     let reading = Reading { hex: common.hex, literal: load.literal, header: load.header };
     let loading = match load.ycsb {

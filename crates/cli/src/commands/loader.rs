@@ -5,7 +5,7 @@ use crate::input::Pair;
 use crate::process;
 use crate::progress::Progress;
 use crate::report::{Report, grouped};
-use alluvium::{Db, WriteBatch};
+use alluvium::{Db, Keyspace, WriteBatch, WriteOptions};
 use std::time::{Duration, Instant};
 
 /// A batch of this many bytes is written even if it has fewer pairs than `batch_pairs`.
@@ -25,6 +25,8 @@ pub struct Loaded {
 /// Writes pairs in batches.
 pub struct Loader<'a> {
     db: &'a Db,
+    keyspace: Keyspace,
+    options: WriteOptions,
     batch_pairs: u64,
     progress: &'a Progress,
     batch: WriteBatch,
@@ -34,16 +36,21 @@ pub struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// An empty loader that writes `batch_pairs` pairs per batch.
-    pub fn new(db: &'a Db, batch_pairs: u64, progress: &'a Progress) -> Self {
+    /// An empty loader that writes batches of `batch_pairs` pairs to the keyspace.
+    pub fn new(
+        db: &'a Db,
+        (keyspace, options): (Keyspace, WriteOptions),
+        batch_pairs: u64,
+        progress: &'a Progress,
+    ) -> Self {
         let (batch, loaded, started) = (WriteBatch::new(), Loaded::default(), Instant::now());
-        Self { db, batch_pairs, progress, batch, batch_bytes: 0, loaded, started }
+        Self { db, keyspace, options, batch_pairs, progress, batch, batch_bytes: 0, loaded, started }
     }
 
     /// Adds a pair to the batch and writes the batch when it is full.
     pub fn add(&mut self, pair: Pair) -> Result<(), Failure> {
         self.batch_bytes += pair.key.len() + pair.value.len();
-        self.batch.put(pair.key, pair.value);
+        self.batch.within(&self.keyspace).put(pair.key, pair.value);
         if self.batch.len() as u64 >= self.batch_pairs || self.batch_bytes >= BATCH_BYTES_MAX {
             self.write()?;
         }
@@ -53,7 +60,7 @@ impl<'a> Loader<'a> {
     fn write(&mut self) -> Result<(), Failure> {
         let batch = std::mem::take(&mut self.batch);
         let (keys, bytes) = (batch.len() as u64, std::mem::take(&mut self.batch_bytes) as u64);
-        self.db.write(batch)?;
+        self.db.write_with(batch, self.options)?;
         self.loaded.keys += keys;
         self.loaded.bytes += bytes;
         self.progress.advance(self.loaded.keys);

@@ -9,6 +9,7 @@ mod dump;
 mod figures;
 mod import;
 mod key_range;
+mod keyspaces;
 mod load;
 mod loader;
 mod point;
@@ -31,6 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Get(get) => point::get(common, get),
         Command::Delete(delete) => point::delete(common, delete),
         Command::Merge(merge) => point::merge(common, merge),
+        Command::Keyspaces(keyspaces) => keyspaces::run(common, keyspaces),
         Command::Scan(scan) => scan::run(common, scan),
         Command::Load(load) => load::run(common, load),
         Command::Import(import) => import::run(common, import),

@@ -18,7 +18,7 @@ pub fn put(common: &Common, put: &Put) -> Result<(), Failure> {
         (value, None) => common.argument("VALUE", value.as_deref().unwrap_or_default())?,
     };
     let db = common.open_or_create()?;
-    db.put(&key, &value)?;
+    put.within.open_or_create(&db)?.put_with(&key, &value, common.write_options())?;
     Ok(db.close()?)
 }
 
@@ -38,7 +38,8 @@ fn read_all(path: &Path) -> Result<Vec<u8>, InputError> {
 /// Prints a key's value.
 pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
     let key = common.argument("KEY", &get.key)?;
-    let value = common.open_to_read()?.get(&key)?;
+    let db = common.open_to_read()?;
+    let value = get.within.read(&db)?.get(&key)?;
     let value = value.ok_or(Failure::Absent)?;
     let mut output = Output::new();
     if common.json {
@@ -58,9 +59,10 @@ pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
     let range = key_range::parse(common, &delete.range)?;
     common.refuse_other_order()?;
     let db = common.open_existing()?;
+    let (keyspace, options) = (delete.within.open_existing(&db)?, common.write_options());
     match (key, range) {
-        (Some(key), _) => db.delete(&key)?,
-        (None, Some(range)) => db.delete_range(range)?,
+        (Some(key), _) => keyspace.delete_with(&key, options)?,
+        (None, Some(range)) => keyspace.delete_range_with(range, options)?,
         (None, None) => {}
     }
     Ok(db.close()?)
@@ -78,7 +80,10 @@ pub fn merge(common: &Common, merge: &Merge) -> Result<(), Failure> {
         common.argument("OPERAND", &merge.operand)?
     };
     common.refuse_other_order()?;
-    let db = common.open_to_merge(merge.operator)?;
-    db.merge(&key, &operand)?;
+    // The operator of the default keyspace is an option of the store.
+    let of_store = merge.operator.filter(|_| merge.within.is_default());
+    let db = common.open_to_merge(of_store)?;
+    let keyspace = merge.within.open_existing_with(&db, merge.operator)?;
+    keyspace.merge_with(&key, &operand, common.write_options())?;
     Ok(db.close()?)
 }

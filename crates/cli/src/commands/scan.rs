@@ -9,10 +9,11 @@ use crate::output::{Output, PairForm};
 pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
     let range = key_range::parse(common, &scan.range)?;
     let db = common.open_to_read()?;
+    let pairs = scan.within.read(&db)?;
     let mut output = Output::new();
     if let Some(range) = range {
         let form = PairForm::new(common.json, common.hex);
-        let mut iter = db.range(range)?;
+        let mut iter = pairs.range(range)?;
         let mut left = scan.limit.unwrap_or(u64::MAX);
         if scan.reverse {
             iter.seek_last()?

@@ -15,10 +15,12 @@ pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
     if let Some(interval) = arguments.watch {
         return stat_watch::run(common, interval, arguments.times.unwrap_or(u64::MAX));
     }
-    let opened = common.open_to_read()?.stats();
+    let db = common.open_to_read()?;
+    let (opened, keyspaces) = (db.stats(), db.keyspace_names()?.len() as u64);
     let live = Db::live_stats(common.directory()?)?;
     let stats = joined(opened, live.as_ref());
     let mut report = statistics(&stats);
+    report.count("keyspaces", if keyspaces > 0 { "keyspaces besides the default one" } else { "" }, keyspaces);
     writer(&mut report, live.as_ref());
     if common.json {
         return report.print(true);

@@ -1,0 +1,88 @@
+//! The syntax of `--keyspace` and of `keyspaces`. The doc comments are the help texts that users read.
+
+use crate::arguments::MergeOperator;
+use clap::{Args, Subcommand, ValueEnum};
+
+/// The keyspace that a command is about.
+#[derive(Debug, Args)]
+pub struct InKeyspace {
+    /// Keyspace of the keys; `put`, `load` and `import` create it [default: the store's default keyspace]
+    #[arg(long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+}
+
+/// List the keyspaces of the store, create one, drop one, or delete all its keys
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A keyspace has keys of its own: the same key may be in several. Commands about keys take the option --keyspace; without it they are
+about the default keyspace, which is not listed.
+
+Examples:
+  alluvium --db /tmp/store keyspaces
+  alluvium --db /tmp/store keyspaces create visits --operator add
+  alluvium --db /tmp/store merge --keyspace visits --integer home 1
+  alluvium --db /tmp/store keyspaces drop visits")]
+pub struct Keyspaces {
+    /// What to do; without it, list them
+    #[command(subcommand)]
+    pub action: Option<KeyspaceAction>,
+}
+
+/// What `keyspaces` does.
+#[derive(Debug, Subcommand)]
+pub enum KeyspaceAction {
+    Create(CreateKeyspace),
+    Drop(DropKeyspace),
+    Clear(ClearKeyspace),
+}
+
+/// Create a keyspace, and the store if there is none; one that exists with these options is no error
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium --db /tmp/store keyspaces create users
+  alluvium --db /tmp/store keyspaces create visits --operator add --durability sync")]
+pub struct CreateKeyspace {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// What `merge` makes of its values
+    #[arg(long)]
+    pub operator: Option<MergeOperator>,
+    /// When its writes return [default: as the program says that opens the store]
+    #[arg(long, value_name = "KIND")]
+    pub durability: Option<Durability>,
+}
+
+/// Drop a keyspace with all its keys
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  alluvium --db /tmp/store keyspaces drop users")]
+pub struct DropKeyspace {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+/// Delete all keys of a keyspace, which stays; `default` is the default keyspace
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  alluvium --db /tmp/store keyspaces clear users")]
+pub struct ClearKeyspace {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+/// When a write returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// Once the system has it: it survives the process
+    Buffered,
+    /// Once the disk has it: it survives a power loss
+    Sync,
+    /// At once: it survives only what is written to branch files
+    Unlogged,
+}

@@ -1,0 +1,115 @@
+//! `keyspaces`, and `--keyspace` of the commands about keys.
+
+use crate::support::{Done, Store};
+use serde_json::json;
+
+fn names(store: &Store) -> serde_json::Value {
+    store.run(&["keyspaces", "--json"]).expect(0).json()["keyspaces"].clone()
+}
+
+#[test]
+fn keyspaces_are_created_listed_emptied_and_dropped() {
+    let store = Store::new();
+    for name in ["users", "emails", "users"] {
+        let done = store.run(&["keyspaces", "create", name]).expect(0);
+        assert!(done.out.is_empty() && done.err.is_empty(), "{done:?}");
+    }
+    assert_eq!(names(&store), json!(["emails", "users"]));
+    let table = store.run(&["keyspaces"]).expect(0);
+    assert!(table.text().find("emails") < table.text().find("users"), "{}", table.text());
+    assert_eq!(store.run(&["stat", "--json"]).expect(0).json()["keyspaces"], 2);
+    assert!(store.run(&["stat"]).expect(0).text().contains("keyspaces besides the default one"));
+    store.run(&["keyspaces", "create", "default"]).expect(0);
+    store.run(&["keyspaces", "create", ""]).refused(2, "name");
+
+    for name in ["users", "emails", "default"] {
+        store.run(&["put", "a", name, "--keyspace", name]).expect(0);
+    }
+    store.run(&["keyspaces", "clear", "users", "--sync"]).expect(0);
+    store.run(&["get", "a", "--keyspace", "users"]).expect(1);
+    assert_eq!(store.run(&["get", "a", "--keyspace", "emails"]).expect(0).text(), "emails\n");
+    store.run(&["keyspaces", "drop", "emails"]).expect(0);
+    store.run(&["keyspaces", "drop", "emails"]).refused(2, "no keyspace \"emails\"; there are: default, users");
+    store.run(&["keyspaces", "drop", "default"]).refused(2, "default keyspace");
+    assert_eq!(names(&store), json!(["users"]));
+    assert_eq!(store.run(&["get", "a"]).expect(0).text(), "default\n");
+    store.run(&["keyspaces", "clear", "default"]).expect(0);
+    store.run(&["get", "a"]).expect(1);
+    store.run(&["keyspaces", "drop", "users"]).expect(0);
+    let table = store.run(&["keyspaces"]).expect(0);
+    assert!(table.text().contains("no keyspaces but the default one"), "{}", table.text());
+    assert!(!store.run(&["stat"]).expect(0).text().contains("keyspaces besides"));
+}
+
+#[test]
+fn commands_about_keys_take_a_keyspace() {
+    let store = Store::new();
+    let within = |arguments: &[&str]| -> Done { store.run(&[arguments, &["--keyspace", "users"]].concat()) };
+    store.put("a", "default");
+    // The first put creates it.
+    within(&["put", "a", "1", "--sync"]).expect(0);
+    store.feed(&["load", "--keyspace", "users"], b"b\t2\nc\t3\nd\t4\n").expect(0);
+    assert_eq!(within(&["get", "a"]).expect(0).text(), "1\n");
+    assert_eq!(within(&["scan", "--from", "b", "--limit", "2"]).expect(0).text(), "b\t2\nc\t3\n");
+    within(&["delete", "b"]).expect(0);
+    within(&["delete", "--from", "d", "--sync"]).expect(0);
+    assert_eq!(within(&["dump"]).expect(0).text(), "a\t1\nc\t3\n");
+    assert!(within(&["compact"]).expect(0).text().contains("bytes written"));
+    assert!(within(&["optimize", "--from", "b"]).expect(0).text().contains("bytes written"));
+    assert_eq!(store.run(&["dump"]).expect(0).text(), "a\tdefault\n");
+    assert_eq!(store.run(&["dump", "--keyspace", "default"]).expect(0).text(), "a\tdefault\n");
+    store.run(&["delete", "--keyspace", "default", "a"]).expect(0);
+    assert_eq!(within(&["get", "a"]).expect(0).text(), "1\n");
+}
+
+#[test]
+fn a_keyspace_has_its_own_operator_and_durability() {
+    let store = Store::new();
+    let create = |arguments: &[&str]| store.run(&[&["keyspaces", "create"], arguments].concat());
+    create(&["visits", "--operator", "add", "--durability", "unlogged"]).expect(0);
+    create(&["visits", "--operator", "max"]).refused(2, "merge operator");
+    create(&["visits", "--durability", "sync"]).refused(2, "durability");
+    create(&["default", "--operator", "add"]).refused(2, "default keyspace");
+    create(&["log"]).expect(0);
+    let merge = |arguments: &[&str]| store.run(&[&["merge", "--keyspace"], arguments].concat());
+    merge(&["visits", "--integer", "home", "300"]).expect(0);
+    merge(&["visits", "--integer", "home", "-44", "--sync"]).expect(0);
+    let value = store.run(&["get", "--keyspace", "visits", "--hex", "686f6d65"]).expect(0);
+    assert_eq!(value.text(), "0001000000000000\n");
+    merge(&["log", "day", "rain; "]).refused(2, "merge operator");
+    merge(&["log", "--operator", "append", "day", "rain; "]).expect(0);
+    merge(&["log", "day", "sun; "]).expect(0);
+    assert_eq!(store.run(&["scan", "--keyspace", "log"]).expect(0).text(), "day\train; sun; \n");
+    // The store's own operator is another one.
+    store.run(&["merge", "a", "1"]).refused(2, "no merge operator");
+    merge(&["default", "--operator", "max", "a", "1"]).expect(0);
+    assert_eq!(store.run(&["get", "a"]).expect(0).text(), "1\n");
+}
+
+#[test]
+fn only_put_load_and_import_create_a_keyspace() {
+    let store = Store::new();
+    store.put("a", "1");
+    let commands: [&[&str]; 9] = [
+        &["get", "a"],
+        &["scan"],
+        &["dump"],
+        &["delete", "a"],
+        &["delete", "--from", "a"],
+        &["merge", "a", "1", "--operator", "append"],
+        &["compact"],
+        &["optimize"],
+        &["get", "a", "--json"],
+    ];
+    for existing in ["the store has none but the default one", "there are: default, emails, users"] {
+        for arguments in commands {
+            let done = store.run(&[arguments, &["--keyspace", "user"]].concat());
+            done.refused(2, &format!("no keyspace \"user\"; {existing}"));
+        }
+        store.run(&["keyspaces", "clear", "user"]).refused(2, existing);
+        store.run(&["keyspaces", "create", "users"]).expect(0);
+        store.run(&["keyspaces", "create", "emails"]).expect(0);
+    }
+    assert_eq!(names(&store), json!(["emails", "users"]));
+    assert_eq!(store.run(&["get", "a"]).expect(0).text(), "1\n");
+}
