@@ -6,6 +6,7 @@ use crate::handle::Handle;
 use crate::keys::{Limits, whole};
 use crate::lock::lock;
 use crate::octets::Octets;
+use crate::place::Place;
 use crate::view::View;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -14,17 +15,37 @@ use std::sync::{Arc, Mutex};
 #[pyclass(frozen, module = "alluvium")]
 pub struct WriteBatch {
     handle: Arc<Handle>,
+    place: Place,
     prefix: Arc<[u8]>,
-    batch: Mutex<alluvium::WriteBatch>,
+    /// Shared with the results of `within`.
+    batch: Arc<Mutex<alluvium::WriteBatch>>,
     transaction: bool,
     sync: bool,
+    /// Whether it is the result of `within`.
+    is_part: bool,
+}
+
+/// Adds an operation in the batch's keyspace.
+macro_rules! add {
+    ($this:expr, $py:expr, $part:ident => $add:expr) => {
+        $this.change($py, |batch| match $this.place.writer() {
+            Some(keyspace) => {
+                let mut $part = batch.within(keyspace);
+                $add;
+            }
+            None => {
+                let $part = batch;
+                $add;
+            }
+        })
+    };
 }
 
 impl WriteBatch {
     /// Creates an empty batch for a view of a store.
     pub fn new(view: &View, transaction: bool, sync: bool) -> Self {
-        let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
-        Self { handle, prefix, batch: Mutex::default(), transaction, sync }
+        let (handle, place, prefix) = (Arc::clone(view.handle()), view.place().clone(), Arc::clone(view.prefix()));
+        Self { handle, place, prefix, batch: Arc::default(), transaction, sync, is_part: false }
     }
 
     fn change<T>(&self, py: Python<'_>, change: impl FnOnce(&mut alluvium::WriteBatch) -> T) -> PyResult<T> {
@@ -38,19 +59,19 @@ impl WriteBatch {
     /// Sets a key.
     fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();
-        self.change(py, |batch| batch.put(key, &*value).len()).map(drop)
+        add!(self, py, part => part.put(key, &*value))
     }
 
     /// Merges an operand into the value of a key.
     fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();
-        self.change(py, |batch| batch.merge(key, &*operand).len()).map(drop)
+        add!(self, py, part => part.merge(key, &*operand))
     }
 
     /// Deletes a key.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();
-        self.change(py, |batch| batch.delete(key).len()).map(drop)
+        add!(self, py, part => part.delete(key))
     }
 
     /// Deletes all keys of a range.
@@ -66,7 +87,14 @@ impl WriteBatch {
         prefix: Option<Octets<'_>>,
     ) -> PyResult<()> {
         let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
-        self.change(py, |batch| batch.delete_range(range).len()).map(drop)
+        add!(self, py, part => part.delete_range(range))
+    }
+
+    /// Returns the same batch, whose writes go to another keyspace, or to the part of one that a prefixed_db shows.
+    fn within(&self, view: PyRef<'_, View>) -> PyResult<Self> {
+        view.check_store(&self.handle)?;
+        let batch = Arc::clone(&self.batch);
+        Ok(Self { batch, is_part: true, ..Self::new(&view, self.transaction, self.sync) })
     }
 
     /// Appends the writes of another batch.
@@ -104,6 +132,10 @@ impl WriteBatch {
         _value: Py<PyAny>,
         _traceback: Py<PyAny>,
     ) -> PyResult<()> {
+        // A part leaves that to the batch.
+        if self.is_part {
+            return Ok(());
+        }
         if !self.transaction || error.is_none() {
             self.write(py)?;
         }

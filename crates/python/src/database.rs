@@ -2,9 +2,11 @@
 
 use crate::errors::Failure;
 use crate::handle::Handle;
+use crate::keyspace::Keyspace;
 use crate::maintenance;
 use crate::octets::Octets;
 use crate::options::{self, LevelDbOptions, Settings};
+use crate::place::Place;
 use crate::prefixed::PrefixedDb;
 use crate::property;
 use crate::stats;
@@ -111,6 +113,36 @@ impl Db {
     #[pyo3(signature = (*, quick = false))]
     fn verify(this: PyRef<'_, Self>, quick: bool) -> PyResult<Bound<'_, PyDict>> {
         maintenance::verify(this.py(), this.as_super().handle(), quick)
+    }
+
+    /// Opens the keyspace with a name, and creates it if it does not exist.
+    #[pyo3(signature = (name, merge_operator = None, durability = None))]
+    fn keyspace(
+        this: Bound<'_, Self>,
+        name: String,
+        merge_operator: Option<&str>,
+        durability: Option<&str>,
+    ) -> PyResult<Py<Keyspace>> {
+        let (py, options) = (this.py(), options::of_keyspace(merge_operator, durability)?);
+        let view = {
+            let db = this.borrow();
+            let (handle, opened) = (db.as_super().handle(), &name);
+            let engine = handle.engine()?;
+            db.as_super().of_keyspace(py.detach(move || Place::open(handle, &engine, opened, options))?)
+        };
+        Keyspace::new(py, this.clone().unbind(), name, view)
+    }
+
+    /// Returns the names of the keyspaces in order, without the default one.
+    fn keyspace_names(this: PyRef<'_, Self>) -> PyResult<Vec<String>> {
+        let engine = this.as_super().handle().engine()?;
+        Ok(this.py().detach(move || engine.keyspace_names()).map_err(Failure::from)?)
+    }
+
+    /// Drops a keyspace with all its keys. Returns whether it existed.
+    fn drop_keyspace(this: PyRef<'_, Self>, name: &str) -> PyResult<bool> {
+        let engine = this.as_super().handle().engine()?;
+        Ok(this.py().detach(move || engine.writer()?.drop_keyspace(name).map_err(Failure::from))?)
     }
 
     /// Returns a view of the keys that begin with a prefix, without the prefix.

@@ -2,7 +2,8 @@
 
 use crate::errors::{Failure, Outcome};
 use crate::keys::Range;
-use alluvium::{BranchFile, Db, ReadOnlyDb, Snapshot, Stats, WriteOptions};
+use crate::place::{Opened, Place};
+use alluvium::{BranchFile, Db, Keyspace, ReadOnlyDb, Readable, Snapshot, Stats, WriteOptions};
 
 /// A store that is open for reading and writing, or for reading only.
 pub enum Engine {
@@ -17,6 +18,18 @@ pub fn write_options(sync: bool) -> WriteOptions {
     if sync { WriteOptions::sync() } else { WriteOptions::default() }
 }
 
+/// Reads a keyspace, whatever type has its contents.
+macro_rules! read {
+    ($engine:expr, $place:expr, $reader:ident => $read:expr) => {
+        match ($engine, $place.opened()) {
+            (Engine::Writer($reader), None) => $read,
+            (Engine::Reader($reader), None) => $read,
+            (_, Some(Opened::Writer($reader))) => $read,
+            (_, Some(Opened::Reader($reader))) => $read,
+        }
+    };
+}
+
 impl Engine {
     /// Returns the store if it is writable.
     pub fn writer(&self) -> Outcome<&Db> {
@@ -26,44 +39,69 @@ impl Engine {
         }
     }
 
-    /// Reads a value into `out`. Returns false if the key is absent.
-    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> alluvium::Result<bool> {
-        match self {
-            Self::Writer(db) => db.get_into(key, out),
-            Self::Reader(db) => db.get_into(key, out),
+    /// Returns a keyspace of the store if it is writable.
+    pub fn keyspace<'e>(&'e self, place: &'e Place) -> Outcome<&'e Keyspace> {
+        let db = self.writer()?;
+        match place.opened() {
+            None => Ok(db),
+            Some(Opened::Writer(keyspace)) => Ok(keyspace),
+            Some(Opened::Reader(_)) => Err(Failure::ReadOnly),
         }
+    }
+
+    /// Returns the names of the keyspaces, without the default one.
+    pub fn keyspace_names(&self) -> alluvium::Result<Vec<String>> {
+        match self {
+            Self::Writer(db) => db.keyspace_names(),
+            Self::Reader(db) => db.keyspace_names(),
+        }
+    }
+
+    /// Reads a value into `out`. Returns false if the key is absent.
+    pub fn get_into(&self, place: &Place, key: &[u8], out: &mut Vec<u8>) -> alluvium::Result<bool> {
+        read!(self, place, reader => reader.get_into(key, out))
     }
 
     /// Whether a key has a value.
-    pub fn contains(&self, key: &[u8]) -> alluvium::Result<bool> {
-        let found = match self {
-            Self::Writer(db) => db.get_pinned(key),
-            Self::Reader(db) => db.get_pinned(key),
-        };
-        Ok(found?.is_some())
+    pub fn contains(&self, place: &Place, key: &[u8]) -> alluvium::Result<bool> {
+        read!(self, place, reader => reader.contains_key(key))
     }
 
     /// Returns the values of many keys at one snapshot.
-    pub fn multi_get(&self, keys: &[Vec<u8>]) -> alluvium::Result<Vec<Option<Vec<u8>>>> {
-        match self {
-            Self::Writer(db) => db.multi_get(keys),
-            Self::Reader(db) => db.multi_get(keys),
-        }
+    pub fn multi_get(&self, place: &Place, keys: &[Vec<u8>]) -> alluvium::Result<Vec<Option<Vec<u8>>>> {
+        read!(self, place, reader => reader.multi_get(keys))
     }
 
     /// Takes a snapshot.
-    pub fn snapshot(&self) -> Snapshot {
-        match self {
-            Self::Writer(db) => db.snapshot(),
-            Self::Reader(db) => db.snapshot(),
+    pub fn snapshot(&self, place: &Place) -> Snapshot {
+        match (self, place.opened()) {
+            (Self::Writer(db), None) => db.snapshot(),
+            (Self::Reader(db), None) => db.snapshot(),
+            (_, Some(Opened::Writer(keyspace))) => keyspace.snapshot(),
+            (_, Some(Opened::Reader(contents))) => contents.clone(),
         }
     }
 
+    /// Takes a snapshot for an iterator. Returns an error if the keyspace was dropped, of which a snapshot would be empty.
+    pub fn moment(&self, place: &Place) -> Outcome<Snapshot> {
+        let moment = self.snapshot(place);
+        if let Some(Opened::Writer(keyspace)) = place.opened() {
+            // Any read after the snapshot finds that out.
+            keyspace.contains_key("")?;
+        }
+        Ok(moment)
+    }
+
     /// Estimates the size of a range in bytes.
-    pub fn approximate_size(&self, range: Range) -> alluvium::Result<u64> {
-        match self {
-            Self::Writer(db) => db.approximate_size(range),
-            Self::Reader(db) => db.approximate_size(range),
+    pub fn approximate_size(&self, place: &Place, range: Range) -> Outcome<u64> {
+        match (self, place.opened()) {
+            (Self::Writer(db), None) => Ok(db.approximate_size(range)?),
+            (Self::Reader(db), None) => Ok(db.approximate_size(range)?),
+            (_, Some(Opened::Writer(keyspace))) => Ok(keyspace.approximate_size(range)?),
+            (_, Some(Opened::Reader(_))) => {
+                let why = "sizes in keyspaces cannot be estimated while the store is open for reading only";
+                Err(Failure::Other(why.into()))
+            }
         }
     }
 

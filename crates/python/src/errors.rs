@@ -52,6 +52,8 @@ impl Failure {
                 Error::Forked => "ForkedError",
                 Error::InvalidArgument(_) => "InvalidArgumentError",
                 Error::Io { .. } => "IOError",
+                Error::KeyspaceDropped { .. } => "KeyspaceDroppedError",
+                Error::KeyspaceMismatch { .. } => "KeyspaceMismatchError",
                 Error::ReadOnly { .. } => "ReadOnlyError",
                 _ => "Error",
             },

@@ -15,10 +15,12 @@ mod gap;
 mod handle;
 mod iterator;
 mod keys;
+mod keyspace;
 mod lock;
 mod maintenance;
 mod octets;
 mod options;
+mod place;
 mod prefixed;
 mod property;
 mod raw_iterator;
@@ -39,6 +41,8 @@ mod _alluvium {
     use super::database::Db;
     #[pymodule_export]
     use super::iterator::Iterator;
+    #[pymodule_export]
+    use super::keyspace::Keyspace;
     #[pymodule_export]
     use super::maintenance::{destroy_db, repair_db};
     #[pymodule_export]

@@ -5,6 +5,7 @@ use crate::errors::{Failure, Outcome};
 use crate::handle::Handle;
 use crate::keys::Range;
 use crate::options;
+use crate::place::Place;
 use alluvium::{Cancellation, CompactOptions, Db, Depth, Error, RepairReport, VerifyReport};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,13 +18,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Compacts a range in a separate thread. So this thread holds no part of the store while it runs signal handlers,
 /// which may call anything.
-pub fn compact(py: Python<'_>, handle: &Arc<Handle>, range: Range) -> PyResult<()> {
+pub fn compact(py: Python<'_>, handle: &Arc<Handle>, place: &Place, range: Range) -> PyResult<()> {
     let cancellation = Cancellation::new();
     let (engine, handle, cancelled) = (handle.engine()?, Arc::clone(handle), cancellation.clone());
     engine.writer()?;
+    let place = place.clone();
     let (sender, mut receiver) = mpsc::channel();
     let work = move || {
-        let _ = sender.send(compact_unless_closed(&engine, &handle, range, cancelled));
+        let _ = sender.send(compact_unless_closed(&engine, &handle, &place, range, cancelled));
     };
     std::thread::Builder::new().name("alluvium-python".into()).spawn(work)?;
     loop {
@@ -38,9 +40,15 @@ pub fn compact(py: Python<'_>, handle: &Arc<Handle>, range: Range) -> PyResult<(
     }
 }
 
-fn compact_unless_closed(engine: &Engine, handle: &Handle, range: Range, cancellation: Cancellation) -> Outcome<()> {
+fn compact_unless_closed(
+    engine: &Engine,
+    handle: &Handle,
+    place: &Place,
+    range: Range,
+    cancellation: Cancellation,
+) -> Outcome<()> {
     let options = CompactOptions::new().cancellation(cancellation.clone());
-    let done = engine.writer()?.compact_with(range, &options, &mut |_| {
+    let done = engine.keyspace(place)?.compact_with(range, &options, &mut |_| {
         if handle.is_closed() {
             cancellation.cancel();
         }

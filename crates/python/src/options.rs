@@ -3,7 +3,9 @@
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
 use alluvium::storage::PosixStorage;
-use alluvium::{Compression, Db, Error, MergeOperator, Options, ReadOnlyDb, merge_operators};
+use alluvium::{
+    Compression, Db, Durability, Error, KeyspaceOptions, MergeOperator, Options, ReadOnlyDb, merge_operators,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -125,6 +127,26 @@ pub fn merge_operator(name: Option<&str>) -> PyResult<Option<Arc<dyn MergeOperat
     let found = merge_operators::named(&format!("alluvium.{name}"));
     let wrong = "'merge_operator' must be None, 'add', 'append', 'bitor', 'max' or 'min'";
     found.map(Some).ok_or_else(|| PyValueError::new_err(wrong))
+}
+
+/// Returns the durability of a keyspace.
+fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
+    Ok(Some(match name {
+        None => return Ok(None),
+        Some("buffered") => Durability::Buffered,
+        Some("sync") => Durability::Sync,
+        Some("unlogged") => Durability::Unlogged,
+        Some(_) => {
+            return Err(PyValueError::new_err("'durability' must be None, 'buffered', 'sync' or 'unlogged'"));
+        }
+    }))
+}
+
+/// Returns the options of a keyspace.
+pub fn of_keyspace(operator: Option<&str>, durability_name: Option<&str>) -> PyResult<KeyspaceOptions> {
+    let mut options = KeyspaceOptions::new().durability(durability(durability_name)?);
+    options.merge_operator = merge_operator(operator)?;
+    Ok(options)
 }
 
 /// Keys are sorted by their bytes; a request for another order must fail.

@@ -9,7 +9,7 @@ use crate::lock::lock;
 use crate::octets::Octets;
 use crate::raw_iterator::RawIterator;
 use crate::source::Source;
-use crate::view::{absent, give_many};
+use crate::view::{View, absent, give_many};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex};
@@ -155,6 +155,27 @@ impl Snapshot {
     ) -> PyResult<RawIterator> {
         let _ = (verify_checksums, fill_cache);
         iterate_raw(py, &self.handle, &self.prefix, &self.moment(py)?)
+    }
+
+    /// Returns the same moment in another keyspace, or in the part of one that a prefixed_db shows.
+    fn within(&self, py: Python<'_>, view: PyRef<'_, View>) -> PyResult<Self> {
+        view.check_store(&self.handle)?;
+        let (moment, place) = (self.moment(py)?, view.place());
+        let moment = py.detach(|| place.at(&moment))?;
+        Ok(Self::new(Arc::clone(&self.handle), moment, Arc::clone(view.prefix())))
+    }
+
+    /// Returns the same moment in the keyspace with a name; None if there was none.
+    fn keyspace(&self, py: Python<'_>, name: &str) -> PyResult<Option<Self>> {
+        let moment = self.moment(py)?;
+        let found = py.detach(|| moment.keyspace(name)).map_err(Failure::from)?;
+        Ok(found.map(|moment| Self::new(Arc::clone(&self.handle), moment, Arc::default())))
+    }
+
+    /// Returns the names of the keyspaces at this moment in order, without the default one.
+    fn keyspace_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let moment = self.moment(py)?;
+        Ok(py.detach(|| moment.keyspace_names()).map_err(Failure::from)?)
     }
 
     /// Releases the snapshot. Does nothing if it was released.

@@ -3,14 +3,14 @@
 
 use crate::gap::{Direction, Gap};
 use crate::keys::Range;
-use alluvium::{Iter, Keys, Result, Snapshot, Transaction, TransactionIter};
+use crate::transaction::Open;
+use alluvium::{Iter, Keys, Result, Snapshot, TransactionIter};
 use std::ops::Bound as End;
-use std::sync::Arc;
 
 self_cell::self_cell!(
     /// An iterator of a transaction, together with the transaction.
     pub struct InTransaction {
-        owner: Arc<Transaction>,
+        owner: Open,
         #[not_covariant]
         dependent: TransactionIter,
     }
@@ -50,8 +50,8 @@ impl Source {
     }
 
     /// Creates a source from a transaction: its snapshot and the writes that it has made by now.
-    pub fn of_transaction(transaction: Arc<Transaction>, range: Range) -> Result<Self> {
-        let cursor = InTransaction::try_new(transaction, |transaction| transaction.range(range))?;
+    pub fn of_transaction(open: Open, range: Range) -> Result<Self> {
+        let cursor = InTransaction::try_new(open, |open| open.part()?.range(range))?;
         Ok(Self::InTransaction(Steps { cursor, given: false }))
     }
 

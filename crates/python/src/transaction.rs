@@ -10,6 +10,7 @@ use crate::lock::lock;
 use crate::octets::Octets;
 use crate::source::Source;
 use crate::view::{View, absent, give_many};
+use alluvium::{Keyspace, TransactionKeyspace};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, Weak};
@@ -18,50 +19,75 @@ use std::sync::{Arc, Mutex, Weak};
 #[pyclass(frozen, module = "alluvium")]
 pub struct Transaction {
     handle: Arc<Handle>,
+    keyspace: Arc<Owned<Keyspace>>,
     prefix: Arc<[u8]>,
+    /// Shared with the results of `within`.
+    shared: Arc<Common>,
+    sync: bool,
+    /// Whether it is the result of `within`.
+    is_part: bool,
+}
+
+/// What all parts of a transaction share.
+struct Common {
     /// Empty after the end.
     transaction: Mutex<Owned<Arc<alluvium::Transaction>>>,
     /// The iterators that are closed with the transaction.
     iterators: Mutex<Vec<Weak<<Shared as std::ops::Deref>::Target>>>,
-    sync: bool,
+}
+
+/// A transaction and the keyspace of a part of it, for one call.
+pub struct Open {
+    transaction: Arc<alluvium::Transaction>,
+    keyspace: Arc<Owned<Keyspace>>,
+}
+
+impl Open {
+    /// The part of the transaction in the keyspace.
+    pub fn part(&self) -> alluvium::Result<TransactionKeyspace<'_>> {
+        // It is never taken.
+        self.transaction.within(self.keyspace.get().ok_or(alluvium::Error::Closed)?)
+    }
 }
 
 impl Transaction {
     /// Creates a transaction on a view of a store.
-    pub fn new(view: &View, transaction: alluvium::Transaction, sync: bool) -> Self {
+    pub fn new(view: &View, transaction: alluvium::Transaction, keyspace: Keyspace, sync: bool) -> Self {
         let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
         let transaction = Mutex::new(handle.own(Arc::new(transaction)));
-        Self { handle, prefix, transaction, iterators: Mutex::default(), sync }
+        let (shared, keyspace) = (Common { transaction, iterators: Mutex::default() }, handle.own(keyspace));
+        Self { handle, keyspace: Arc::new(keyspace), prefix, shared: Arc::new(shared), sync, is_part: false }
     }
 
     /// Whether it was neither committed nor rolled back.
     pub fn is_open(&self, py: Python<'_>) -> bool {
-        lock(py, &self.transaction).get().is_some()
+        lock(py, &self.shared.transaction).get().is_some()
     }
 
-    fn open(&self, py: Python<'_>) -> Outcome<Arc<alluvium::Transaction>> {
+    fn open(&self, py: Python<'_>) -> Outcome<Open> {
         self.handle.check()?;
-        lock(py, &self.transaction).get().cloned().ok_or(Failure::Closed("transaction"))
+        let transaction = lock(py, &self.shared.transaction).get().cloned().ok_or(Failure::Closed("transaction"))?;
+        Ok(Open { transaction, keyspace: Arc::clone(&self.keyspace) })
     }
 
     fn call<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&alluvium::Transaction) -> alluvium::Result<T> + Send,
+        call: impl FnOnce(TransactionKeyspace<'_>) -> alluvium::Result<T> + Send,
     ) -> PyResult<T> {
-        let transaction = self.open(py)?;
-        Ok(py.detach(move || call(&transaction)).map_err(Failure::from)?)
+        let open = self.open(py)?;
+        Ok(py.detach(move || call(open.part()?)).map_err(Failure::from)?)
     }
 
     fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
         let key = whole(&self.prefix, key);
-        self.call(py, |transaction| transaction.get(&*key))
+        self.call(py, |part| part.get(&*key))
     }
 
     /// Ends the transaction and returns it; `None` if it has ended.
     fn take(&self, py: Python<'_>) -> Option<alluvium::Transaction> {
-        let mut transaction = lock(py, &self.transaction).take()?;
-        for iterator in std::mem::take(&mut *lock(py, &self.iterators)).iter().filter_map(Weak::upgrade) {
+        let mut transaction = lock(py, &self.shared.transaction).take()?;
+        for iterator in std::mem::take(&mut *lock(py, &self.shared.iterators)).iter().filter_map(Weak::upgrade) {
             self.handle.end(py, &iterator);
         }
         // Waits for running calls of other threads.
@@ -77,12 +103,12 @@ impl Transaction {
     }
 
     fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Direction, bool, bool)) -> PyResult<Iterator> {
-        let (range, transaction) = (limits.range(&self.prefix)?, self.open(py)?);
-        let source = py.detach(|| Source::of_transaction(transaction, range.clone())).map_err(Failure::from)?;
+        let (range, open) = (limits.range(&self.prefix)?, self.open(py)?);
+        let source = py.detach(|| Source::of_transaction(open, range.clone())).map_err(Failure::from)?;
         let (direction, keys, values) = shape;
         let shape = Shape { prefix: Arc::clone(&self.prefix), direction, keys, values };
         let iterator = Iterator::new(Arc::clone(&self.handle), source, range, shape);
-        let mut iterators = lock(py, &self.iterators);
+        let mut iterators = lock(py, &self.shared.iterators);
         iterators.retain(|iterator| iterator.strong_count() > 0);
         iterators.push(Arc::downgrade(iterator.shared()));
         Ok(iterator)
@@ -109,8 +135,8 @@ impl Transaction {
 
     /// Returns the values of many keys, in the order of the keys. All of them count as read.
     fn multi_get<'py>(&self, py: Python<'py>, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let transaction = self.open(py)?;
-        give_many(&keys, &self.prefix, |keys| Ok(transaction.multi_get(keys)?))
+        let open = self.open(py)?;
+        give_many(&keys, &self.prefix, |keys| Ok(open.part()?.multi_get(keys)?))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Octets<'_>) -> PyResult<Bound<'py, PyBytes>> {
@@ -124,7 +150,7 @@ impl Transaction {
     /// Sets a key when the transaction commits.
     fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
         let (key, value) = (whole(&self.prefix, &key), &*value);
-        self.call(py, |transaction| transaction.put(&*key, value))
+        self.call(py, |part| part.put(&*key, value))
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
@@ -134,13 +160,13 @@ impl Transaction {
     /// Merges an operand into the value of a key when the transaction commits.
     fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>) -> PyResult<()> {
         let (key, operand) = (whole(&self.prefix, &key), &*operand);
-        self.call(py, |transaction| transaction.merge(&*key, operand))
+        self.call(py, |part| part.merge(&*key, operand))
     }
 
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key);
-        self.call(py, |transaction| transaction.delete(&*key))
+        self.call(py, |part| part.delete(&*key))
     }
 
     /// Deletes all keys of a range when the transaction commits.
@@ -156,7 +182,7 @@ impl Transaction {
         prefix: Option<Octets<'_>>,
     ) -> PyResult<()> {
         let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
-        self.call(py, |transaction| transaction.delete_range(range))
+        self.call(py, |part| part.delete_range(range))
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
@@ -205,6 +231,26 @@ impl Transaction {
         self.iterate(py, &limits, (Direction::new(reverse), include_key, include_value))
     }
 
+    /// Returns the same transaction, whose reads and writes are those of another keyspace, or of the part of one that a
+    /// prefixed_db shows.
+    fn within(&self, py: Python<'_>, view: PyRef<'_, View>) -> PyResult<Self> {
+        view.check_store(&self.handle)?;
+        let (engine, place) = (self.handle.engine()?, view.place());
+        let keyspace = Arc::new(self.handle.own(engine.keyspace(place)?.clone()));
+        drop(engine);
+        let part = Self {
+            handle: Arc::clone(&self.handle),
+            keyspace,
+            prefix: Arc::clone(view.prefix()),
+            shared: Arc::clone(&self.shared),
+            sync: self.sync,
+            is_part: true,
+        };
+        // Reports a keyspace that was dropped.
+        part.call(py, |_| Ok(()))?;
+        Ok(part)
+    }
+
     /// Applies all writes atomically, if nothing that was read has changed since.
     pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check()?;
@@ -234,6 +280,8 @@ impl Transaction {
         _traceback: Py<PyAny>,
     ) -> PyResult<()> {
         match error {
+            // A part leaves that to the transaction.
+            _ if self.is_part => Ok(()),
             None if self.is_open(py) => self.commit(py),
             None => Ok(()),
             Some(_) => {

@@ -1,14 +1,15 @@
-//! The common base of `DB` and `PrefixedDB`: a store, or the part of it behind a prefix.
+//! The common base of `DB`, `Keyspace` and `PrefixedDB`: a keyspace, or the part of it behind a prefix.
 
 use crate::batch::WriteBatch;
 use crate::engine::{Engine, write_options};
-use crate::errors::Outcome;
+use crate::errors::{Failure, Outcome};
 use crate::gap::Direction;
 use crate::handle::Handle;
 use crate::iterator::Iterator;
 use crate::keys::{Limits, Range, whole};
 use crate::maintenance;
 use crate::octets::Octets;
+use crate::place::Place;
 use crate::raw_iterator::RawIterator;
 use crate::retry;
 use crate::snapshot::{Snapshot, iterate, iterate_raw};
@@ -32,6 +33,7 @@ const KEPT_VALUE_BYTES: usize = 1 << 20;
 #[pyclass(subclass, frozen, module = "alluvium._alluvium")]
 pub struct View {
     handle: Arc<Handle>,
+    place: Place,
     prefix: Arc<[u8]>,
 }
 
@@ -55,19 +57,37 @@ pub fn give_many<'py>(
 }
 
 impl View {
-    /// Creates a view of all keys of a store.
+    /// Creates a view of the default keyspace of a store.
     pub fn of_all(handle: Handle) -> Self {
-        Self { handle: Arc::new(handle), prefix: Arc::default() }
+        Self { handle: Arc::new(handle), place: Place::default(), prefix: Arc::default() }
+    }
+
+    /// Returns a view of a keyspace of the same store.
+    pub fn of_keyspace(&self, place: Place) -> Self {
+        Self { handle: Arc::clone(&self.handle), place, prefix: Arc::default() }
     }
 
     /// Returns a view of the keys of this view that begin with a prefix.
     pub fn part(&self, prefix: &[u8]) -> Self {
-        Self { handle: Arc::clone(&self.handle), prefix: whole(&self.prefix, prefix).into() }
+        Self { handle: Arc::clone(&self.handle), place: self.place.clone(), prefix: whole(&self.prefix, prefix).into() }
     }
 
     /// Returns the store.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    /// Returns the keyspace.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns an error if this is a view of another store than that of a batch, snapshot or transaction.
+    pub fn check_store(&self, handle: &Arc<Handle>) -> Outcome<()> {
+        if Arc::ptr_eq(&self.handle, handle) {
+            return handle.check();
+        }
+        Err(Failure::Invalid("the keyspace belongs to another store, or to an earlier opening of this one".into()))
     }
 
     /// Returns the prefix of all keys.
@@ -85,7 +105,7 @@ impl View {
     /// Reads a value and passes it to a function.
     fn read<T>(&self, py: Python<'_>, key: &[u8], give: impl FnOnce(&[u8]) -> T) -> PyResult<Option<T>> {
         let (key, mut value) = (whole(&self.prefix, key), VALUE.take());
-        let found = self.call(py, |engine| Ok(engine.get_into(&key, &mut value)?))?;
+        let found = self.call(py, |engine| Ok(engine.get_into(&self.place, &key, &mut value)?))?;
         let given = found.then(|| give(&value));
         if value.capacity() <= KEPT_VALUE_BYTES {
             VALUE.set(value);
@@ -102,7 +122,9 @@ impl View {
         sync: bool,
     ) -> PyResult<Swap> {
         let key = whole(&self.prefix, key);
-        self.call(py, |engine| Ok(engine.writer()?.compare_and_swap_with(&*key, expected, new, write_options(sync))?))
+        self.call(py, |engine| {
+            Ok(engine.keyspace(&self.place)?.compare_and_swap_with(&*key, expected, new, write_options(sync))?)
+        })
     }
 
     fn range(&self, start: Option<Octets<'_>>, stop: Option<Octets<'_>>) -> PyResult<Range> {
@@ -110,7 +132,7 @@ impl View {
     }
 
     fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Direction, bool, bool)) -> PyResult<Iterator> {
-        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
+        let moment = self.call(py, |engine| engine.moment(&self.place))?;
         iterate(py, (&self.handle, &self.prefix), moment, limits, shape)
     }
 
@@ -120,7 +142,7 @@ impl View {
     }
 
     fn size_of(&self, py: Python<'_>, range: Range) -> PyResult<u64> {
-        self.call(py, |engine| Ok(engine.approximate_size(range)?))
+        self.call(py, |engine| engine.approximate_size(&self.place, range))
     }
 }
 
@@ -143,7 +165,7 @@ impl View {
     /// Returns the values of many keys, in the order of the keys, all at one snapshot.
     fn multi_get<'py>(&self, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         self.handle.check()?;
-        give_many(&keys, &self.prefix, |keys| Ok(self.handle.engine()?.multi_get(keys)?))
+        give_many(&keys, &self.prefix, |keys| Ok(self.handle.engine()?.multi_get(&self.place, keys)?))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Octets<'_>) -> PyResult<Bound<'py, PyBytes>> {
@@ -152,14 +174,14 @@ impl View {
 
     fn __contains__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<bool> {
         let key = whole(&self.prefix, &key);
-        self.call(py, |engine| Ok(engine.contains(&key)?))
+        self.call(py, |engine| Ok(engine.contains(&self.place, &key)?))
     }
 
     /// Sets a key.
     #[pyo3(signature = (key, value, *, sync = false))]
     fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>, sync: bool) -> PyResult<()> {
         let (key, value) = (whole(&self.prefix, &key), &*value);
-        self.call(py, |engine| Ok(engine.writer()?.put_with(&*key, value, write_options(sync))?))
+        self.call(py, |engine| Ok(engine.keyspace(&self.place)?.put_with(&*key, value, write_options(sync))?))
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
@@ -170,14 +192,14 @@ impl View {
     #[pyo3(signature = (key, operand, *, sync = false))]
     fn merge(&self, py: Python<'_>, key: Octets<'_>, operand: Octets<'_>, sync: bool) -> PyResult<()> {
         let (key, operand) = (whole(&self.prefix, &key), &*operand);
-        self.call(py, |engine| Ok(engine.writer()?.merge_with(&*key, operand, write_options(sync))?))
+        self.call(py, |engine| Ok(engine.keyspace(&self.place)?.merge_with(&*key, operand, write_options(sync))?))
     }
 
     /// Deletes a key. It is not an error if the key is absent.
     #[pyo3(signature = (key, *, sync = false))]
     fn delete(&self, py: Python<'_>, key: Octets<'_>, sync: bool) -> PyResult<()> {
         let key = whole(&self.prefix, &key);
-        self.call(py, |engine| Ok(engine.writer()?.delete_with(&*key, write_options(sync))?))
+        self.call(py, |engine| Ok(engine.keyspace(&self.place)?.delete_with(&*key, write_options(sync))?))
     }
 
     /// Deletes all keys of a range, by one small write.
@@ -194,7 +216,13 @@ impl View {
         sync: bool,
     ) -> PyResult<()> {
         let range = Limits { start, stop, include_start, include_stop, prefix }.range(&self.prefix)?;
-        self.call(py, |engine| Ok(engine.writer()?.delete_range_with(range, write_options(sync))?))
+        self.call(py, |engine| Ok(engine.keyspace(&self.place)?.delete_range_with(range, write_options(sync))?))
+    }
+
+    /// Deletes all keys, by one small write.
+    #[pyo3(signature = (*, sync = false))]
+    fn clear(&self, py: Python<'_>, sync: bool) -> PyResult<()> {
+        self.delete_range(py, None, None, true, false, None, sync)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
@@ -228,7 +256,15 @@ impl View {
         let mut batch = alluvium::WriteBatch::new();
         for pair in pairs.try_iter()? {
             let (key, value) = pair?.extract::<(Octets<'_>, Octets<'_>)>()?;
-            batch.put(whole(&self.prefix, &key), &*value);
+            let key = whole(&self.prefix, &key);
+            match self.place.writer() {
+                Some(keyspace) => {
+                    batch.within(keyspace).put(key, &*value);
+                }
+                None => {
+                    batch.put(key, &*value);
+                }
+            }
         }
         self.call(py, |engine| Ok(engine.writer()?.write(batch)?))
     }
@@ -289,8 +325,9 @@ impl View {
     /// Starts a transaction.
     #[pyo3(signature = (*, sync = false))]
     fn transaction(&self, py: Python<'_>, sync: bool) -> PyResult<Transaction> {
-        let transaction = self.call(py, |engine| Ok(engine.writer()?.transaction()?))?;
-        Ok(Transaction::new(self, transaction, sync))
+        let begin = |engine: &Engine| Ok((engine.writer()?.transaction()?, engine.keyspace(&self.place)?.clone()));
+        let (transaction, keyspace) = self.call(py, begin)?;
+        Ok(Transaction::new(self, transaction, keyspace, sync))
     }
 
     /// Runs a function in a transaction and commits. Runs it again after a conflict, up to `attempts` times in all.
@@ -356,13 +393,13 @@ impl View {
         fill_cache: Option<bool>,
     ) -> PyResult<RawIterator> {
         let _ = (verify_checksums, fill_cache);
-        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
+        let moment = self.call(py, |engine| engine.moment(&self.place))?;
         iterate_raw(py, &self.handle, &self.prefix, &moment)
     }
 
     /// Takes a snapshot.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let moment = self.call(py, |engine| Ok(engine.snapshot()))?;
+        let moment = self.call(py, |engine| Ok(engine.snapshot(&self.place)))?;
         Ok(Snapshot::new(Arc::clone(&self.handle), moment, Arc::clone(&self.prefix)))
     }
 
@@ -385,7 +422,7 @@ impl View {
     /// Removes deleted and overwritten data from a range.
     #[pyo3(signature = (*, start = None, stop = None))]
     fn compact_range(&self, py: Python<'_>, start: Option<Octets<'_>>, stop: Option<Octets<'_>>) -> PyResult<()> {
-        maintenance::compact(py, &self.handle, self.range(start, stop)?)
+        maintenance::compact(py, &self.handle, &self.place, self.range(start, stop)?)
     }
 }
 

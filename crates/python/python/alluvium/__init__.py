@@ -12,6 +12,7 @@ from typing import Any as _Any
 from ._alluvium import (
     DB,
     Iterator,
+    Keyspace,
     PrefixedDB,
     RawIterator,
     Snapshot,
@@ -32,6 +33,8 @@ from ._errors import (
     InvalidArgumentError,
     IOError,
     IteratorInvalidError,
+    KeyspaceDroppedError,
+    KeyspaceMismatchError,
     ReadOnlyError,
 )
 
@@ -51,6 +54,9 @@ __all__ = [
     "InvalidArgumentError",
     "Iterator",
     "IteratorInvalidError",
+    "Keyspace",
+    "KeyspaceDroppedError",
+    "KeyspaceMismatchError",
     "PrefixedDB",
     "RawIterator",
     "ReadOnlyError",

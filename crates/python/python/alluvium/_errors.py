@@ -48,3 +48,11 @@ class InvalidArgumentError(Error, ValueError):
 
 class IteratorInvalidError(Error):
     """A raw iterator is not positioned on a pair."""
+
+
+class KeyspaceDroppedError(Error):
+    """The keyspace was dropped. One that was created with its name later is another one."""
+
+
+class KeyspaceMismatchError(Error):
+    """The keyspace was created with another merge operator or durability than the one that was asked for."""
