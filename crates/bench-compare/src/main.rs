@@ -19,6 +19,7 @@ mod plan;
 mod record;
 mod report;
 mod results;
+mod rounds;
 mod small;
 mod summary;
 mod table;

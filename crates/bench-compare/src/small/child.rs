@@ -1,18 +1,19 @@
 //! The hidden command `small-child`: reads a job, then runs one round of its scenario for each further line on standard
 //! input, and reports the figures of each.
 
-use super::disk::Disk;
-use super::host::{Answer, Round};
-use super::process::Usage;
 use super::scenario::{Job, Scenario};
 use crate::engines::{self, Defaults, OpenDefault};
+use crate::rounds::disk::Disk;
+use crate::rounds::gathered::Gathered;
+use crate::rounds::host::Round;
+use crate::rounds::pairs::{KEY_BYTES, fill_value, key};
+use crate::rounds::process::Usage;
+use crate::rounds::serve::serve;
 use alluvium_bench::engine::{Engine, Result};
 use std::fs;
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const KEY_BYTES: u64 = 8;
 const VALUE_BYTES: u64 = 100;
 /// Pairs of a batch of the large load: one transaction in engines that have them.
 const BATCH_PAIRS: u64 = 1000;
@@ -22,30 +23,7 @@ const STEPS_PUTS: u64 = 100;
 
 /// Runs; errors are also sent to the parent.
 pub fn run() -> Result<()> {
-    let mut lines = std::io::stdin().lock().lines();
-    let text = lines.next().ok_or("no job on standard input")??;
-    let job: Job = serde_json::from_str(&text).map_err(|error| format!("the job on standard input: {error}"))?;
-    crate::child::die_with_parent();
-    crate::child::raise_file_limit();
-    let stores = Stores::of(&job)?;
-    for line in lines {
-        line?;
-        match stores.round(&job.scenario) {
-            Ok(figures) => tell(&Answer::Measured { figures })?,
-            Err(error) => {
-                tell(&Answer::Failed { error: error.to_string() })?;
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn tell(answer: &Answer) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, answer)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
+    serve(|job: &Job| Stores::of(job)?.round(&job.scenario))
 }
 
 /// Where and how stores are opened.
@@ -71,7 +49,7 @@ impl Stores {
     /// One round, in a directory that is removed afterwards.
     fn round(&self, scenario: &Scenario) -> Result<Round> {
         fs::create_dir_all(&self.directory)?;
-        let mut figures = Figures::default();
+        let mut figures = Gathered::default();
         let done = match scenario {
             Scenario::Sizes { bytes, idle } => self.sizes(*bytes, *idle, &mut figures),
             Scenario::Idle { idle } => self.idle(*idle, &mut figures),
@@ -85,7 +63,7 @@ impl Stores {
         Ok(figures.0)
     }
 
-    fn sizes(&self, bytes: u64, idle: f64, figures: &mut Figures) -> Result<()> {
+    fn sizes(&self, bytes: u64, idle: f64, figures: &mut Gathered) -> Result<()> {
         let loads: [(&str, u64); 3] =
             [("empty", 0), ("thousand", THOUSAND), ("large", bytes / (KEY_BYTES + VALUE_BYTES))];
         for (name, pairs) in loads {
@@ -105,7 +83,7 @@ impl Stores {
         Ok(())
     }
 
-    fn idle(&self, idle: f64, figures: &mut Figures) -> Result<()> {
+    fn idle(&self, idle: f64, figures: &mut Gathered) -> Result<()> {
         let before = Usage::now()?;
         let engine = self.open("store", 0)?;
         put_singly(&*engine, 0..1)?;
@@ -115,7 +93,7 @@ impl Stores {
         Ok(())
     }
 
-    fn brief(&self, figures: &mut Figures) -> Result<()> {
+    fn brief(&self, figures: &mut Gathered) -> Result<()> {
         let started = Instant::now();
         let engine = self.open("store", 0)?;
         put_singly(&*engine, 0..BRIEF_PUTS)?;
@@ -125,7 +103,7 @@ impl Stores {
         Ok(())
     }
 
-    fn steps(&self, figures: &mut Figures) -> Result<()> {
+    fn steps(&self, figures: &mut Gathered) -> Result<()> {
         let mut value = Vec::new();
         let started = Instant::now();
         let engine = self.open("store", 0)?;
@@ -146,7 +124,7 @@ impl Stores {
         Ok(())
     }
 
-    fn many(&self, stores: u32, idle: f64, figures: &mut Figures) -> Result<()> {
+    fn many(&self, stores: u32, idle: f64, figures: &mut Gathered) -> Result<()> {
         let before = Usage::now()?;
         let started = Instant::now();
         let mut engines = Vec::new();
@@ -168,54 +146,14 @@ impl Stores {
     }
 }
 
-/// The figures of a round.
-#[derive(Default)]
-struct Figures(Round);
-
-impl Figures {
-    fn set(&mut self, name: &str, number: f64) {
-        self.0.insert(name.to_owned(), number);
-    }
-
-    fn time(&mut self, name: &str, since: Instant) {
-        self.set(name, since.elapsed().as_nanos() as f64);
-    }
-
-    fn disk(&mut self, prefix: &str, disk: Disk) {
-        self.set(&format!("{prefix}_allocated"), disk.allocated as f64);
-        self.set(&format!("{prefix}_length"), disk.length as f64);
-    }
-
-    /// What `stores` stores added to the process: threads in all, the rest of each.
-    fn usage(&mut self, prefix: &str, before: Usage, now: Usage, stores: u32) {
-        let more = |now: u64, before: u64| now as f64 - before as f64;
-        let each = f64::from(stores);
-        self.set(&format!("{prefix}_threads"), more(now.threads, before.threads));
-        self.set(&format!("{prefix}_descriptors"), more(now.descriptors, before.descriptors) / each);
-        self.set(&format!("{prefix}_resident"), more(now.resident, before.resident) / each);
-        self.set(&format!("{prefix}_anonymous"), more(now.anonymous, before.anonymous) / each);
-        self.set(&format!("{prefix}_reserved"), more(now.reserved, before.reserved) / each);
-    }
-}
-
 fn rest(seconds: f64) {
     std::thread::sleep(Duration::from_secs_f64(seconds));
 }
 
-/// Keys in no order, all different.
-fn key(number: u64) -> [u8; KEY_BYTES as usize] {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
-}
-
-/// Bytes that do not compress.
 fn value(number: u64) -> [u8; VALUE_BYTES as usize] {
-    let mut state = number.wrapping_mul(0xd134_2543_de82_ef95) | 1;
-    std::array::from_fn(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 24) as u8
-    })
+    let mut value = [0; VALUE_BYTES as usize];
+    fill_value(number, &mut value);
+    value
 }
 
 fn put_singly(engine: &dyn Engine, numbers: std::ops::Range<u64>) -> Result<()> {

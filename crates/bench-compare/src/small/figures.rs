@@ -1,42 +1,21 @@
-//! The figures of the report: their names in JSON, and how the table shows them.
+//! The figures of the report, in the order of its table. Memory, descriptors and threads are those above the process
+//! before opening.
 
-/// The unit of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes, shown in KiB or MiB.
-    Bytes,
-    /// Nanoseconds, shown in milliseconds.
-    Time,
-    /// A number.
-    Count,
-}
-
-/// A figure.
-#[derive(Debug)]
-pub struct Figure {
-    /// Its name in JSON.
-    pub name: &'static str,
-    /// Its row in the table.
-    pub heading: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Whether its ninetieth percentile is shown, too.
-    pub spread: bool,
-}
+use crate::rounds::figure::{Figure, Spread, Unit};
 
 const fn bytes(name: &'static str, heading: &'static str) -> Figure {
-    Figure { name, heading, unit: Unit::Bytes, spread: false }
+    Figure::new(name, heading, Unit::Bytes)
 }
 
 const fn count(name: &'static str, heading: &'static str) -> Figure {
-    Figure { name, heading, unit: Unit::Count, spread: false }
+    Figure::new(name, heading, Unit::Count)
 }
 
 const fn time(name: &'static str, heading: &'static str) -> Figure {
-    Figure { name, heading, unit: Unit::Time, spread: true }
+    Figure::new(name, heading, Unit::Time).with(Spread::P90)
 }
 
-/// All of them, in the order of the table. Memory, descriptors and threads are those above the process before opening.
+/// All of them.
 pub static FIGURES: [Figure; 31] = [
     bytes("empty_open_allocated", "empty, open: blocks"),
     bytes("empty_open_length", "empty, open: length"),
@@ -71,29 +50,9 @@ pub static FIGURES: [Figure; 31] = [
     bytes("many_closed_allocated", "many: blocks once closed, each"),
 ];
 
-impl Unit {
-    /// A number of this unit as text.
-    pub fn show(self, number: f64) -> String {
-        match self {
-            Self::Count => format!("{}", (number * 10.0).round() / 10.0),
-            Self::Time => format!("{:.2} ms", number / 1e6),
-            Self::Bytes if number.abs() >= 1024.0 * 1024.0 => format!("{:.1} MiB", number / 1024.0 / 1024.0),
-            Self::Bytes => format!("{:.0} KiB", number / 1024.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_units() {
-        assert_eq!(Unit::Bytes.show(4096.0), "4 KiB");
-        assert_eq!(Unit::Bytes.show(17.3 * 1024.0 * 1024.0), "17.3 MiB");
-        assert_eq!(Unit::Time.show(1_234_567.0), "1.23 ms");
-        assert_eq!(Unit::Count.show(7.04), "7");
-    }
 
     #[test]
     fn names_are_distinct() {

@@ -48,12 +48,3 @@ fn a_failed_round_is_an_error() {
     let job = Job { engine: "oracle".into(), directory: "x".into(), scenario: Scenario::Brief };
     assert!(Stores::of(&job).err().unwrap().to_string().contains("oracle"));
 }
-
-#[test]
-fn keys_and_values_differ() {
-    let keys: BTreeSet<_> = (0..5000).map(key).collect();
-    assert_eq!(keys.len(), 5000);
-    assert_ne!(value(1), value(2));
-    let distinct: BTreeSet<u8> = value(7).into_iter().collect();
-    assert!(distinct.len() > 40, "{distinct:?}");
-}

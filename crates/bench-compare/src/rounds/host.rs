@@ -1,8 +1,7 @@
 //! The parent's side of a child process: starts it, asks for rounds, reads their figures. One thread at a time.
 //!
-//! Invariant: the child is killed and waited for, and its directory removed, when the value is dropped.
+//! Invariant: the child is killed and waited for when the value is dropped.
 
-use super::scenario::{Job, Scenario};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -28,38 +27,48 @@ pub enum Answer {
     },
 }
 
+/// A directory for an engine's stores, removed when the value is dropped.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A running child.
 pub struct Host {
-    job: Job,
+    command: &'static str,
+    job: String,
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Host {
-    /// Starts a child for this engine and scenario. It does nothing until it is asked.
-    pub fn start(engine: &str, scenario: &Scenario, directory: PathBuf) -> Result<Self, String> {
-        Self::of(Job { engine: engine.to_owned(), directory, scenario: scenario.clone() })
+    /// Starts this program with a hidden command, for a job. It does nothing until it is asked.
+    pub fn start(command: &'static str, job: &impl Serialize) -> Result<Self, String> {
+        Self::of(command, serde_json::to_string(job).map_err(|error| error.to_string())?)
     }
 
-    fn of(job: Job) -> Result<Self, String> {
+    fn of(command: &'static str, job: String) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
-        let spawned = Command::new(program).arg("small-child").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let spawned = Command::new(program).arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|error| format!("a child process: {error}"))?;
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("the child has no input or output".to_owned());
         };
-        let text = serde_json::to_string(&job).map_err(|error| error.to_string())?;
         // A child that cannot read it is gone, which the first round reports.
-        let _ = writeln!(input, "{text}");
-        Ok(Self { job, child, input, output: BufReader::new(output) })
+        let _ = writeln!(input, "{job}");
+        Ok(Self { command, job, child, input, output: BufReader::new(output) })
     }
 
     /// The same in a new process.
     pub fn restart(self) -> Result<Self, String> {
-        let job = self.job.clone();
+        let (command, job) = (self.command, self.job.clone());
         drop(self);
-        Self::of(job)
+        Self::of(command, job)
     }
 
     /// One round.
@@ -92,6 +101,5 @@ impl Drop for Host {
         // It is gone already, or waits for a round that will not be asked for.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.job.directory);
     }
 }

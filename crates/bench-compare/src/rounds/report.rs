@@ -1,8 +1,7 @@
 //! The measured figures of all engines: medians and percentiles, as a table or as JSON.
 
-use super::figures::{FIGURES, Figure};
+use super::figure::Figure;
 use super::host::Round;
-use crate::arguments::Small;
 use crate::machine::about::{self, Machine};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -16,51 +15,50 @@ pub struct Summary {
     pub median: f64,
     /// The one that nine in ten do not exceed.
     pub p90: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
     /// Rounds.
     pub rounds: usize,
 }
 
 /// All that was measured.
 #[derive(Debug, Serialize)]
-pub struct Report {
-    commit: String,
+pub struct Report<Conditions> {
+    /// The source.
+    pub commit: String,
     machine: Machine,
-    /// Bytes of keys and values of the large store.
-    large_bytes: u64,
-    /// Stores that were open at once.
-    stores: u32,
-    /// Seconds for which open stores were idle.
-    idle_seconds: f64,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     engines: Vec<Row>,
+    /// The rows of the table.
+    #[serde(skip)]
+    rows: &'static [Figure],
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
     engine: &'static str,
     figures: BTreeMap<String, Summary>,
-    /// Scenarios that failed, with the error.
+    /// Steps that failed, with the error.
     failed: BTreeMap<&'static str, String>,
     #[serde(skip)]
     all: BTreeMap<String, Vec<f64>>,
 }
 
-impl Report {
+impl<Conditions> Report<Conditions> {
     /// An empty report.
-    pub fn new(engines: &[&'static str], arguments: &Small) -> Self {
+    pub fn new(engines: &[&'static str], rows: &'static [Figure], conditions: Conditions) -> Self {
         let row = |engine: &&'static str| Row {
             engine,
             figures: BTreeMap::new(),
             failed: BTreeMap::new(),
             all: BTreeMap::new(),
         };
-        Self {
-            commit: about::commit(),
-            machine: Machine::here(),
-            large_bytes: arguments.bytes,
-            stores: arguments.stores,
-            idle_seconds: arguments.idle,
-            engines: engines.iter().map(row).collect(),
-        }
+        let engines = engines.iter().map(row).collect();
+        Self { commit: about::commit(), machine: Machine::here(), conditions, engines, rows }
     }
 
     fn row(&mut self, engine: &str) -> Option<&mut Row> {
@@ -77,10 +75,10 @@ impl Report {
         }
     }
 
-    /// Adds a failure, after which the engine has no further rounds of the scenario.
-    pub fn fail(&mut self, engine: &str, scenario: &'static str, error: String) {
+    /// Adds a failure, after which the engine has no further rounds of that step.
+    pub fn fail(&mut self, engine: &str, step: &'static str, error: String) {
         if let Some(row) = self.row(engine) {
-            row.failed.insert(scenario, error);
+            row.failed.insert(step, error);
         }
     }
 
@@ -100,27 +98,11 @@ impl Report {
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        for figure in &FIGURES {
-            let cells = self.engines.iter().map(|row| cell(figure, row.figures.get(figure.name).copied()));
+        for figure in self.rows {
+            let cells = self.engines.iter().map(|row| figure.show(row.figures.get(figure.name).copied()));
             table.add_row(std::iter::once(figure.heading.to_owned()).chain(cells));
         }
-        let Self { large_bytes, stores, idle_seconds, commit, .. } = self;
-        format!(
-            "Default options of every engine, source {commit}. Large: {} MB of data; many: {stores} stores; open stores \
-             are looked at after {idle_seconds} s. Medians; times also the ninetieth percentile. Threads, descriptors \
-             and memory are those above the process before opening.\n{table}",
-            large_bytes / 1_000_000
-        )
-    }
-}
-
-fn cell(figure: &Figure, summary: Option<Summary>) -> String {
-    match summary {
-        None => "–".to_owned(),
-        Some(Summary { median, p90, rounds }) if figure.spread && rounds > 1 => {
-            format!("{} ({})", figure.unit.show(median), figure.unit.show(p90))
-        }
-        Some(Summary { median, .. }) => figure.unit.show(median),
+        table.to_string()
     }
 }
 
@@ -129,37 +111,34 @@ fn summary(all: &[f64]) -> Summary {
     sorted.sort_by(f64::total_cmp);
     // The smallest number that at least this share does not exceed.
     let at = |share: f64| sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1];
-    Summary { median: at(0.5), p90: at(0.9), rounds: sorted.len() }
+    Summary { median: at(0.5), p90: at(0.9), min: at(0.0), max: at(1.0), rounds: sorted.len() }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::{Spread, Unit};
     use super::*;
 
-    fn report() -> Report {
-        let arguments = Small {
-            engines: Vec::new(),
-            rounds: 10,
-            repeat: 1,
-            stores: 3,
-            bytes: 2_000_000,
-            idle: 0.5,
-            json: false,
-            directory: None,
-        };
-        Report::new(&["alluvium", "other"], &arguments)
+    #[derive(Serialize)]
+    struct Conditions {
+        stores: u32,
     }
+
+    static ROWS: [Figure; 2] = [
+        Figure::new("brief_ns", "10 puts", Unit::Time).with(Spread::P90),
+        Figure::new("idle_threads", "idle: threads", Unit::Count),
+    ];
 
     #[test]
     fn rounds_become_medians_and_percentiles() {
         let numbers: Vec<f64> = (1..=10).rev().map(f64::from).collect();
-        assert_eq!(summary(&numbers), Summary { median: 5.0, p90: 9.0, rounds: 10 });
-        assert_eq!(summary(&[3.0]), Summary { median: 3.0, p90: 3.0, rounds: 1 });
+        assert_eq!(summary(&numbers), Summary { median: 5.0, p90: 9.0, min: 1.0, max: 10.0, rounds: 10 });
+        assert_eq!(summary(&[3.0]), Summary { median: 3.0, p90: 3.0, min: 3.0, max: 3.0, rounds: 1 });
     }
 
     #[test]
     fn the_table_has_a_column_for_each_engine_and_dashes_for_what_failed() {
-        let mut report = report();
+        let mut report = Report::new(&["alluvium", "other"], &ROWS, Conditions { stores: 3 });
         for ms in [2.0, 4.0, 30.0] {
             report.add("alluvium", Round::from([("brief_ns".into(), ms * 1e6), ("idle_threads".into(), 4.0)]));
         }
@@ -172,5 +151,6 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["engines"][0]["figures"]["brief_ns"]["median"], 4e6);
         assert_eq!(json["engines"][1]["failed"]["brief"], "no room");
+        assert_eq!(json["stores"], 3);
     }
 }

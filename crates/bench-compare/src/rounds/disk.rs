@@ -14,6 +14,8 @@ pub struct Disk {
     pub allocated: u64,
     /// Sum of the lengths.
     pub length: u64,
+    /// Number of files.
+    pub files: u64,
 }
 
 impl Disk {
@@ -31,6 +33,7 @@ impl Disk {
                 } else {
                     disk.allocated += metadata.blocks() * SECTOR_BYTES;
                     disk.length += metadata.len();
+                    disk.files += 1;
                 }
             }
         }
@@ -49,7 +52,7 @@ mod tests {
         fs::write(folder.path().join("inner/a"), vec![1; 100_000]).unwrap();
         fs::File::create(folder.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
         let disk = Disk::of(folder.path()).unwrap();
-        assert_eq!(disk.length, 100_000 + (1 << 30));
+        assert_eq!((disk.length, disk.files), (100_000 + (1 << 30), 2));
         assert!((100_000..200_000).contains(&disk.allocated), "{disk:?}");
         assert!(Disk::of(&folder.path().join("absent")).is_err());
     }
