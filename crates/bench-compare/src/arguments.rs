@@ -12,6 +12,8 @@ Examples:
   bench-compare full --num 20000000 --memory 1G --workloads fillrandom,readrandom
   bench-compare full --sync --num 100000
   bench-compare small --engines alluvium,redb
+  bench-compare keyspaces --keyspaces 1000 --pairs 100 --memory 256M
+  bench-compare range-delete --num 1000000 --memory 256M
   bench-compare default-options
   bench-compare report
   bench-compare figures clsm-5 --engines alluvium,rocksdb,leveldb
@@ -40,6 +42,12 @@ pub enum Command {
     DefaultOptions(Run),
     /// What a small store costs with default options: disk space, memory, threads, time to open and close
     Small(Small),
+    /// What many keyspaces cost in one store, beside RocksDB's column families and fjall's keyspaces, with default
+    /// options: time to create, write, read, open and drop them, memory, files
+    Keyspaces(Keyspaces),
+    /// Delete a range of many pairs, beside RocksDB's range delete and fjall, which has none: time, bytes logged, seeks
+    /// into the hole and outside, before and after compaction
+    RangeDelete(RangeDelete),
     /// Print the table and write the page from existing results
     Report(Report),
     /// List the engines, and why some are not available
@@ -52,6 +60,12 @@ pub enum Command {
     /// One engine's rounds of a scenario of `small`; the harness starts it
     #[command(hide = true)]
     SmallChild,
+    /// One engine's stage of `keyspaces`; the harness starts it
+    #[command(hide = true)]
+    KeyspacesChild,
+    /// One engine's turn of `range-delete`; the harness starts it
+    #[command(hide = true)]
+    RangeDeleteChild,
 }
 
 /// Where SplinterDB is.
@@ -123,6 +137,68 @@ pub struct Small {
     /// Directory for the stores, on the disk to measure [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
+}
+
+/// How a comparison in rounds is run.
+#[derive(Clone, Debug, Args)]
+pub struct Rounds {
+    /// Rounds, in which the engines take turns
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Memory for each engine, such as 256M: Alluvium's budget; half as block cache and half for write buffers in
+    /// RocksDB; half as block cache in fjall [default: the engine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the stores, on the disk to measure [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+}
+
+/// How many keyspaces there are, and what is in them.
+#[derive(Clone, Debug, Args)]
+pub struct Keyspaces {
+    /// Engines, separated by commas [default: all with keyspaces that are built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Number of keyspaces
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub keyspaces: u32,
+    /// Pairs in each, when they are filled
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    /// Size of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub value_size: u32,
+    /// Seconds for which open stores are idle before they are looked at
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = parse_seconds)]
+    pub idle: f64,
+    #[command(flatten)]
+    pub rounds: Rounds,
+}
+
+/// How large the range is, and how often it is read.
+#[derive(Clone, Debug, Args)]
+pub struct RangeDelete {
+    /// Engines, separated by commas [default: all with keyspaces that are built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Pairs of the range; as many are outside it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub num: u64,
+    /// Seeks into the range, and as many outside, at each point
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeks: u64,
+    /// The longest time for the seeks of one figure; those that are done count
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    #[command(flatten)]
+    pub rounds: Rounds,
 }
 
 /// Where results are.
@@ -248,6 +324,21 @@ mod tests {
         assert_eq!(parse_seconds("0.5"), Ok(0.5));
         for text in ["0", "-1", "inf", "NaN", "soon"] {
             assert!(parse_seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn comparisons_in_rounds_have_defaults() {
+        let parse = |arguments: &[&str]| Arguments::try_parse_from([&["x"], arguments].concat()).map(|all| all.command);
+        let Ok(Command::Keyspaces(keyspaces)) = parse(&["keyspaces", "--memory", "1G"]) else { unreachable!() };
+        assert_eq!((keyspaces.keyspaces, keyspaces.pairs, keyspaces.value_size), (1000, 100, 100));
+        assert_eq!((keyspaces.rounds.rounds, keyspaces.rounds.memory), (5, Some(1 << 30)));
+        let Ok(Command::RangeDelete(deletes)) = parse(&["range-delete", "--json"]) else { unreachable!() };
+        assert_eq!((deletes.num, deletes.rounds.memory, deletes.rounds.json), (1_000_000, None, true));
+        for refused in
+            [["keyspaces", "--keyspaces", "1"], ["keyspaces", "--pairs", "0"], ["range-delete", "--num", "9"]]
+        {
+            assert!(parse(&refused).is_err(), "{refused:?}");
         }
     }
 

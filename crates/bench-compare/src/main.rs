@@ -3,7 +3,8 @@
 //! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` stores
 //! the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what small
-//! stores cost.
+//! stores cost, `keyspaces` what many keyspaces cost in one store, and `range_delete` the delete of a range, all three in
+//! rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
@@ -12,10 +13,12 @@ mod compare;
 mod engines;
 mod figures;
 mod job;
+mod keyspaces;
 mod launch;
 mod machine;
 mod page;
 mod plan;
+mod range_delete;
 mod record;
 mod report;
 mod results;
@@ -46,6 +49,10 @@ fn main() -> ExitCode {
             engines::library::name(figures.library.splinterdb_lib.clone());
             figures::run(&figures)
         }
+        Command::Keyspaces(arguments) => keyspaces::run(&arguments),
+        Command::KeyspacesChild => keyspaces::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::RangeDelete(arguments) => range_delete::run(&arguments),
+        Command::RangeDeleteChild => range_delete::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::SmallChild => small::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Child => child::run().map(|()| None).map_err(|error| error.to_string()),
     };

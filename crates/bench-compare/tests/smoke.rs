@@ -225,3 +225,29 @@ fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["results"]);
 }
+
+#[test]
+fn keyspaces_and_range_deletes_are_measured_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = ["--engines", "alluvium", "--rounds", "2", "--memory", "64M"];
+    let runs: [(&str, &[&str], &str, &str); 2] = [
+        ("keyspaces", &["--keyspaces", "5", "--pairs", "3", "--idle", "0.001"], "create all", "filled_drop_ns"),
+        ("range-delete", &["--num", "1000", "--seeks", "100"], "delete the range", "flushed_ratio"),
+    ];
+    for (command, more, heading, figure) in runs {
+        let output = run(folder.path(), &[&[command][..], &few, more].concat());
+        let (shown, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && shown.contains(heading), "{shown}{told}");
+        let kept = fs::read_to_string(folder.path().join(format!("results/{command}.json"))).unwrap();
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(kept["engines"][0]["figures"][figure]["rounds"], 2, "{kept}");
+        assert!(kept["versions"]["alluvium"].is_string() && kept["memory"] == 64 << 20, "{kept}");
+        let json = run(folder.path(), &[&[command, "--json"][..], &few, more].concat());
+        let json: Value = serde_json::from_str(&text(&json.stdout)).unwrap();
+        assert_eq!(json["engines"][0]["engine"], "alluvium");
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["results"]);
+    let refused = run(folder.path(), &["keyspaces", "--engines", "lmdb"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("no keyspaces"));
+}

@@ -3,6 +3,7 @@
 mod factory;
 #[cfg(feature = "fjall")]
 mod fjall;
+pub mod keyspaces;
 #[cfg(feature = "leveldb")]
 mod leveldb;
 pub mod library;

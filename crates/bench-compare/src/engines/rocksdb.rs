@@ -117,7 +117,7 @@ fn add(_: &[u8], counter: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec
 }
 
 /// RocksDB's own version follows the plus sign of the binding crate's version.
-fn version() -> String {
+pub fn version() -> String {
     let bound = versions::of("librocksdb-sys");
     bound.rsplit('+').next().unwrap_or(bound).to_owned()
 }

@@ -9,3 +9,4 @@ pub mod pairs;
 pub mod process;
 pub mod report;
 pub mod serve;
+pub mod turns;

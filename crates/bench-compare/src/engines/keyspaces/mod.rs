@@ -22,8 +22,8 @@ pub const NAMES: [&str; 3] = [super::OURS, "rocksdb", "fjall"];
 pub struct KeyspaceSetup {
     /// Its directory, which exists.
     pub directory: PathBuf,
-    /// Memory for everything: Alluvium's budget. The others get half of it as block cache and half for write buffers.
-    /// `None` leaves their defaults.
+    /// Memory: Alluvium's budget for everything. The others get half of it as block cache, and RocksDB the other half
+    /// for all write buffers; fjall has no such limit. `None` leaves the defaults.
     pub memory: Option<u64>,
     /// All keyspaces that it has, which are opened, too.
     pub names: Vec<String>,
