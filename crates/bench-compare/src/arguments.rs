@@ -167,13 +167,15 @@ pub struct Keyspaces {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engines: Vec<String>,
     /// Number of keyspaces
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub keyspaces: u32,
     /// Pairs in each, when they are filled
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
     /// Size of a value
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub value_size: u32,
     /// Seconds for which open stores are idle before they are looked at
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = parse_seconds)]
@@ -189,7 +191,8 @@ pub struct RangeDelete {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engines: Vec<String>,
     /// Pairs of the range; as many are outside it
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(100..))]
     pub num: u64,
     /// Seeks into the range, and as many outside, at each point
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]

@@ -1,10 +1,10 @@
 //! Alluvium and other stores in one run: interleaved, with the same work, the same memory and the same measurement.
 //!
 //! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
-//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` stores
-//! the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what small
-//! stores cost, `keyspaces` what many keyspaces cost in one store, and `range_delete` the delete of a range, all three in
-//! rounds of children of their own (`rounds`).
+//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results`
+//! stores the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what
+//! small stores cost, `keyspaces` what many keyspaces cost in one store, and `range_delete` the delete of a range, all
+//! three in rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
