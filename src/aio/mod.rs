@@ -14,7 +14,7 @@ mod within;
 use crate::db::transaction::{TransactOptions, Transaction};
 use crate::db::{Db, Keyspace, KeyspaceOptions};
 use crate::engine::types::batch::WriteBatch;
-use crate::engine::types::options::{Durability, Options, WriteOptions};
+use crate::engine::types::options::{Options, WriteOptions};
 use crate::io::Storage;
 use crate::util::{Error, Result};
 use blocking::unblock;
@@ -145,9 +145,10 @@ impl AsyncDb {
     }
 
     /// `Db::write_with`.
-    pub async fn write_with(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    pub async fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         // Its keyspaces may ask for a sync.
-        let own = options.durability(self.durability_of(&mut batch, options));
+        let write = &self.db.engine.write;
+        let own = options.durability(write.durability_of(options.durability, batch.is_in_default(), batch.keyspaces()));
         // Range deletes take turns, and merges may read.
         if !batch.deletes_ranges()
             && !batch.merges()
@@ -156,13 +157,6 @@ impl AsyncDb {
             return self.db.write_with(batch, options);
         }
         self.run_blocking(move |db| db.write_with(batch, options)).await
-    }
-
-    /// The durability that a batch will have.
-    fn durability_of(&self, batch: &mut WriteBatch, options: WriteOptions) -> Durability {
-        let keyspaces = batch.take_keyspaces();
-        keyspaces.iter().for_each(|keyspace| batch.add_keyspace(keyspace));
-        self.db.engine.write.durability_of(options.durability, batch.is_in_default(), &keyspaces)
     }
 
     /// `Db::transaction`. See [`AsyncTransaction`].

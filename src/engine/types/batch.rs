@@ -181,7 +181,13 @@ impl WriteBatch {
         }
     }
 
-    /// The keyspaces of its operations, without the default one. They are taken out of the batch.
+    /// The keyspaces of its operations, without the default one.
+    #[cfg(feature = "async")]
+    pub(crate) fn keyspaces(&self) -> &[Arc<KeyspaceInfo>] {
+        &self.keyspaces
+    }
+
+    /// Takes the keyspaces out of the batch.
     pub(crate) fn take_keyspaces(&mut self) -> Vec<Arc<KeyspaceInfo>> {
         std::mem::take(&mut self.keyspaces)
     }

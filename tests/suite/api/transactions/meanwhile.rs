@@ -180,8 +180,9 @@ impl MergeOperator for Interrupted {
 fn a_range_delete_elsewhere_in_the_middle_of_a_commit_is_no_conflict() {
     for (deleted, is_conflict) in [("x", false), ("k", true)] {
         let operator = Arc::new(Interrupted::default());
-        let merge_operator: Option<Arc<dyn MergeOperator>> = Some(operator.clone());
-        let db = Db::open_temporary(Options { merge_operator, ..options() }).unwrap();
+        let mut options = options();
+        options.merge_operator = Some(operator.clone());
+        let db = Db::open_temporary(options).unwrap();
         ["k", "list", "x"].into_iter().for_each(|key| db.put(key, key).unwrap());
         let transaction = db.transaction().unwrap();
         assert_eq!(transaction.range("k".."l").unwrap().count(), 1);
