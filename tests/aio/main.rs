@@ -278,7 +278,7 @@ fn async_methods_agree_with_blocking_methods() {
 #[test]
 fn async_merges_and_range_deletes_are_those_of_the_blocking_interface() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { merge_operator: Some(Arc::new(Append)), ..small() };
+    let options = small().merge_operator(Append);
     let db = block_on(AsyncDb::open(directory.path(), options)).unwrap();
     block_on(async {
         db.put("a", "1").await.unwrap();

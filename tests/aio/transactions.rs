@@ -78,7 +78,7 @@ fn a_transaction_spans_keyspaces_and_conflicts() {
         take_one(&one).await.unwrap();
         take_one(&other).await.unwrap();
         one.commit().await.unwrap();
-        assert!(matches!(other.commit().await, Err(Error::Conflict { key: lost }) if lost == key(0)));
+        assert!(matches!(other.commit().await, Err(Error::Conflict { key: lost, .. }) if lost == key(0)));
         assert_eq!(done.get(key(0)).await.unwrap(), Some(value(0)));
         assert_eq!(keys_of(jobs.iter().unwrap()).await.len(), 39);
 

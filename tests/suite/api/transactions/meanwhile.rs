@@ -4,7 +4,7 @@
 use super::{LARGE, conflicts, get, incorporate, options, seal, store};
 use alluvium::internals::DeterministicDb;
 use alluvium::merge_operators::Append;
-use alluvium::{Db, Error, MergeOperator, Options, WriteBatch};
+use alluvium::{Db, Error, MergeOperator, WriteBatch};
 use std::sync::{Arc, Mutex};
 
 const KEY: &str = "m";
