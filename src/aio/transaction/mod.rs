@@ -83,7 +83,10 @@ impl AsyncTransaction {
 
     /// Calls a function that does not block.
     fn at_once<T>(&self, work: impl FnOnce(&Transaction) -> T) -> T {
-        work(self.part.transaction.read().as_ref().expect("the commit takes the handle, too"))
+        match &*self.part.transaction.read() {
+            Some(transaction) => work(transaction),
+            None => unreachable!("the commit takes the handle, too"),
+        }
     }
 
     /// `Transaction::within`. Not a future: it reads nothing. See [`AsyncTransactionKeyspace`].
