@@ -8,7 +8,7 @@ use crate::util::{Result, SequenceNumber};
 impl Keyspace {
     /// Like `get`; `None` if the disk would have to be read for the answer.
     pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        self.engine.read.get_nonblocking(self.key(key), SequenceNumber::MAX)
+        self.checked(self.engine.read.get_nonblocking(self.key(key), SequenceNumber::MAX))
     }
 
     /// Whether a write of this many bytes of keys and values, with the largest value of `largest_value` bytes, would

@@ -100,7 +100,7 @@ impl Keyspace {
 
     /// The result of a read, unless the keyspace was dropped before it.
     #[inline]
-    fn checked<T>(&self, read: Result<T>) -> Result<T> {
+    pub(super) fn checked<T>(&self, read: Result<T>) -> Result<T> {
         let found = read?;
         self.info.check()?;
         Ok(found)
