@@ -2,8 +2,10 @@
 //! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
 //! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be
-//! brought into. `merges`, `updates` and `transactions` test merges, read-modify-writes and transactions on whole stores.
+//! brought into. `merges`, `updates`, `transactions` and `keyspaces` test merges, read-modify-writes, transactions, and
+//! drops and creations of keyspaces on whole stores.
 
+mod keyspaces;
 mod memtables;
 mod merges;
 mod stores;
