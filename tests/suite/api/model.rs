@@ -11,6 +11,8 @@ use alluvium::{Compression, Db, DiskComponent, Iter, LevelsOptions, Options, Sna
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod keyspaces;
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct World {
