@@ -9,6 +9,7 @@
 //! - `explore`: every death before every operation of a run, also during recovery, and further writes after it.
 //! - `small`: all runs of up to three operations. `long`: runs drawn from a seed; a run that fails is shrunk.
 //! - `ladder`: every operation of a run fails, once or for ever, in every way.
+//! - `keyspaces`: short runs that create, write, empty and drop keyspaces, with deaths of their own.
 //! - `damage`: a disk that corrupts, loses and misplaces data under a running store.
 //!
 //! `small`, `long`, `ladder` and `damage` also use trees of several levels. They require that some deaths and faults
@@ -26,6 +27,7 @@
 mod damage;
 mod death;
 mod explore;
+mod keyspaces;
 mod ladder;
 mod long;
 mod promise;
