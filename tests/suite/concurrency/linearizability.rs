@@ -1,6 +1,6 @@
-//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny budgets, so that
-//! generations are switched, drained and incorporated during a run. A checker decides for each run's history whether it
-//! is linearizable.
+//! Tests that the store is linearizable, in one keyspace and over two, of which one is emptied and dropped. Real threads
+//! do many short runs on a store with tiny budgets, so that generations are switched, drained and incorporated during a
+//! run. A checker decides for each run's history whether it is linearizable.
 //!
 //! - `history`: what the threads did and saw, and when. `checker`: whether some order of instants explains it.
 //!   `shrink`, `report`: the smallest part that no order explains, for people. `hand_made`: tests of the checker.

@@ -5,10 +5,13 @@ use super::values::BYTES_MIN;
 use crate::support::Random;
 use std::fmt;
 
-/// The keys of a world, in order, and prefixes of them to scan.
+/// The keys of a world, and prefixes of them to scan.
 #[derive(Clone, Debug)]
 pub struct Keys {
+    /// In order in each keyspace.
     pub names: Vec<Vec<u8>>,
+    /// The keys from here on are in a keyspace with a name, those before it in the default one. Both have the same names.
+    named_from: Key,
     pub prefixes: Vec<Vec<u8>>,
 }
 
@@ -25,16 +28,50 @@ impl Keys {
         };
         let mut names: Vec<Vec<u8>> = (0..count).map(name).collect();
         names.sort();
+        let all = names.clone();
+        let named_from = if random.one_in(3) { 1 + random.below(count as u64 - 1) as usize } else { count };
+        names.truncate(named_from);
+        names.extend(all.into_iter().take(count - named_from));
         let some = names[random.below(count as u64) as usize].clone();
         let half = some[..some.len() / 2].to_vec();
         let most = some[..some.len().saturating_sub(1)].to_vec();
-        Self { names, prefixes: vec![Vec::new(), half, most, some] }
+        Self { names, named_from, prefixes: vec![Vec::new(), half, most, some] }
     }
 
-    /// The keys with a prefix.
-    pub fn with_prefix(&self, prefix: usize) -> Vec<Key> {
-        let prefix = &self.prefixes[prefix];
-        (0..self.names.len()).filter(|key| self.names[*key].starts_with(prefix)).collect()
+    /// Whether there is a keyspace with a name.
+    pub fn has_named(&self) -> bool {
+        self.named_from < self.names.len()
+    }
+
+    pub fn is_named(&self, key: Key) -> bool {
+        key >= self.named_from
+    }
+
+    /// The keys of the keyspace with a name.
+    pub fn all_named(&self) -> std::ops::Range<Key> {
+        self.named_from..self.names.len()
+    }
+
+    /// The number of ranges: each is a keyspace and a prefix.
+    fn ranges(&self) -> u64 {
+        (self.prefixes.len() << usize::from(self.has_named())) as u64
+    }
+
+    /// Whether a range is in the keyspace with a name, and its prefix.
+    pub fn range(&self, range: usize) -> (bool, &[u8]) {
+        (range >= self.prefixes.len(), &self.prefixes[range % self.prefixes.len()])
+    }
+
+    /// The ranges that are whole keyspaces.
+    pub fn whole(&self) -> impl Iterator<Item = usize> {
+        (0..self.ranges() as usize).step_by(self.prefixes.len())
+    }
+
+    /// The keys of a range.
+    pub fn in_range(&self, range: usize) -> Vec<Key> {
+        let (is_named, prefix) = self.range(range);
+        let is_inside = |key: &Key| self.is_named(*key) == is_named && self.names[*key].starts_with(prefix);
+        (0..self.names.len()).filter(is_inside).collect()
     }
 }
 
@@ -65,6 +102,8 @@ pub struct Shape {
     pub stalls: bool,
     /// Whether half of the puts are merges, with an operator that replaces the value.
     pub merges: bool,
+    /// Whether that can join two operands.
+    pub joins: bool,
 }
 
 impl fmt::Display for Shape {
@@ -78,7 +117,8 @@ impl fmt::Display for Shape {
             self.weights, self.lengths
         )?;
         let names = self.keys.names.iter().enumerate();
-        let mut names = names.map(|(key, name)| format!("k{key} = \"{}\"", name.escape_ascii()));
+        let place = |key| if self.keys.is_named(key) { " of the keyspace with a name" } else { "" };
+        let mut names = names.map(|(key, name)| format!("k{key} = \"{}\"{}", name.escape_ascii(), place(key)));
         names.try_for_each(|name| writeln!(f, "  {name}"))
     }
 }
@@ -88,7 +128,7 @@ impl fmt::Display for Shape {
 pub enum Step {
     Put(Key, Value, usize),
     Delete(Key),
-    /// A range delete of the keys with a prefix.
+    /// A range delete of the keys of a range of `Keys`.
     DeletePrefix(usize),
     /// The same, and then puts, in one batch.
     Replace(usize, Vec<(Key, Value, usize)>),
@@ -115,18 +155,22 @@ pub enum Step {
     Snapshot,
     SnapshotGet(Key),
     SnapshotMultiGet(Vec<Key>),
-    /// A scan of the keys with a prefix, forward or backward, of a held snapshot or of the current state.
+    /// A scan of a range, forward or backward, of a held snapshot or of the current state.
     Scan {
         held: bool,
-        prefix: usize,
+        range: usize,
         back: bool,
     },
     OpenIterator {
-        prefix: usize,
+        range: usize,
         back: bool,
     },
     GoOn,
     DropSnapshot,
+    /// The keyspace with a name is dropped. The next operation on it creates another one.
+    DropKeyspace,
+    /// It is emptied.
+    ClearKeyspace,
     Flush,
     /// A barrier for all threads.
     Meet,
@@ -138,9 +182,9 @@ pub enum Action {
     Get(Key),
     Put(Key, Value, usize),
     Delete(Key),
-    /// A range delete of the keys with a prefix.
+    /// A range delete of the keys of a range.
     DeletePrefix(usize),
-    /// A scan of the keys with a prefix, forward or backward.
+    /// A scan of a range, forward or backward.
     Scan(usize, bool),
     Save,
     /// Rolls back to one of the savepoints.
@@ -204,6 +248,7 @@ impl Shape {
             weights,
             stalls: !random.one_in(4),
             merges: random.one_in(2),
+            joins: random.one_in(2),
             keys,
         }
     }
@@ -234,8 +279,10 @@ impl Shape {
             left = left.wrapping_sub(*weight);
             here
         });
-        let prefix = random.below(self.keys.prefixes.len() as u64) as usize;
-        let back = random.one_in(2);
+        let (range, back) = (self.range(random), random.one_in(2));
+        if self.keys.has_named() && random.one_in(20) {
+            return if random.one_in(3) { Step::ClearKeyspace } else { Step::DropKeyspace };
+        }
         match kind.unwrap_or(0) {
             0 => {
                 let (value, length) = self.value(random, next);
@@ -248,9 +295,9 @@ impl Shape {
             5 => Step::Snapshot,
             6 => Step::SnapshotGet(self.key(random)),
             7 => Step::SnapshotMultiGet(self.some_keys(random)),
-            8 => Step::Scan { held: random.one_in(2), prefix, back },
+            8 => Step::Scan { held: random.one_in(2), range, back },
             9 if random.one_in(2) => Step::DropSnapshot,
-            9 => Step::OpenIterator { prefix, back },
+            9 => Step::OpenIterator { range, back },
             10 => Step::GoOn,
             11 => {
                 let (value, length) = self.value(random, next);
@@ -271,12 +318,12 @@ impl Shape {
                 let actions = (0..actions).map(|_| self.action(random, next)).collect();
                 Step::Transaction(actions, !random.one_in(8))
             }
-            15 => Step::DeletePrefix(prefix),
+            15 => Step::DeletePrefix(range),
             _ => {
                 let mut puts = self.batch(random, next);
                 puts.retain(|(_, value, _)| *value != Value::ABSENT);
                 puts.truncate(random.below(3) as usize);
-                Step::Replace(prefix, puts)
+                Step::Replace(range, puts)
             }
         }
     }
@@ -289,12 +336,16 @@ impl Shape {
                 Action::Put(self.key(random), value, length)
             }
             13 => Action::Delete(self.key(random)),
-            14 if self.weights[15] > 0 => Action::DeletePrefix(random.below(self.keys.prefixes.len() as u64) as usize),
+            14 if self.weights[15] > 0 => Action::DeletePrefix(self.range(random)),
             14 => Action::Delete(self.key(random)),
-            15..18 => Action::Scan(random.below(self.keys.prefixes.len() as u64) as usize, random.one_in(2)),
+            15..18 => Action::Scan(self.range(random), random.one_in(2)),
             18 => Action::Save,
             _ => Action::RollBack(random.below(4) as usize),
         }
+    }
+
+    fn range(&self, random: &mut Random) -> usize {
+        random.below(self.keys.ranges()) as usize
     }
 
     fn key(&self, random: &mut Random) -> Key {

@@ -2,16 +2,19 @@
 //!
 //! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse*
 //! thread takes few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record
-//! operations that read and write.
+//! operations that read and write, and `keyspaces` has the keyspaces of keys.
 
 mod changes;
+mod keyspaces;
 mod transactions;
+
+pub use keyspaces::NAME;
 
 use super::history::{Effect, Key, Operation, Seen, Value};
 use super::plan::{Keys, Shape, Step};
 use super::values::{self, encode};
 use crate::support::Random;
-use alluvium::{Db, Iter, Snapshot, WriteBatch};
+use alluvium::{Db, Iter, Keyspace, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
@@ -21,6 +24,7 @@ pub struct Recorder<'a> {
     ticks: &'a AtomicU64,
     random: Random,
     merges: bool,
+    joins: bool,
     sparse: bool,
     operations: Vec<Operation>,
     /// The first operation that has not returned yet.
@@ -31,6 +35,8 @@ pub struct Recorder<'a> {
     /// The open snapshots, each with the operation that its reads belong to.
     snapshots: Vec<(usize, Snapshot)>,
     iterator: Option<Scan>,
+    /// The keyspace with a name, once the thread has opened it.
+    named: Option<Keyspace>,
 }
 
 /// An iterator in either direction.
@@ -49,7 +55,7 @@ type Broken = Result<(), String>;
 
 impl<'a> Recorder<'a> {
     pub fn new(db: &'a Db, shape: &'a Shape, ticks: &'a AtomicU64, seed: u64) -> Self {
-        let (keys, merges) = (&shape.keys, shape.merges);
+        let Shape { keys, merges, joins, .. } = shape;
         let mut random = Random(seed);
         let sparse = random.one_in(4);
         let (operations, snapshots, known) = (Vec::with_capacity(32), Vec::new(), vec![None; keys.names.len()]);
@@ -58,7 +64,8 @@ impl<'a> Recorder<'a> {
             keys,
             ticks,
             random,
-            merges,
+            merges: *merges,
+            joins: *joins,
             sparse,
             operations,
             unreturned: 0,
@@ -66,6 +73,7 @@ impl<'a> Recorder<'a> {
             known,
             snapshots,
             iterator: None,
+            named: None,
         }
     }
 
@@ -109,28 +117,30 @@ impl<'a> Recorder<'a> {
             Step::Put(key, value, length) => {
                 let bytes = encode(*value, *length);
                 let merges = self.merges();
-                let name = self.name(*key);
-                let done = if merges { self.db.merge(name, &bytes) } else { self.db.put(name, &bytes) };
+                let (own, name) = (self.of_key(*key)?, self.name(*key));
+                let done = if merges { own.merge(name, &bytes) } else { own.put(name, &bytes) };
                 self.known[*key] = Some(bytes);
                 self.wrote(if merges { "merge" } else { "put" }, vec![(*key, *value)], done)
             }
             Step::Delete(key) => {
-                let done = self.db.delete(self.name(*key));
+                let done = self.of_key(*key)?.delete(self.name(*key));
                 self.wrote("delete", vec![(*key, Value::ABSENT)], done)
             }
-            Step::DeletePrefix(prefix) => {
-                let done = self.db.delete_prefix(&self.keys.prefixes[*prefix]);
-                let deleted = self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT));
+            Step::DeletePrefix(range) => {
+                let (is_named, prefix) = self.keys.range(*range);
+                let done = self.keyspace(is_named)?.delete_prefix(prefix);
+                let deleted = self.keys.in_range(*range).into_iter().map(|key| (key, Value::ABSENT));
                 self.wrote("range delete", deleted.collect(), done)
             }
-            Step::Replace(prefix, puts) => {
+            Step::Replace(range, puts) => {
                 let mut batch = WriteBatch::new();
-                batch.delete_prefix(&self.keys.prefixes[*prefix]);
+                let (is_named, prefix) = self.keys.range(*range);
+                batch.within(&*self.keyspace(is_named)?).delete_prefix(prefix);
                 let mut wrote: Vec<_> =
-                    self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT)).collect();
+                    self.keys.in_range(*range).into_iter().map(|key| (key, Value::ABSENT)).collect();
                 for (key, value, length) in puts {
                     let bytes = encode(*value, *length);
-                    batch.put(self.name(*key), bytes.clone());
+                    batch.within(&*self.of_key(*key)?).put(self.name(*key), bytes.clone());
                     self.known[*key] = Some(bytes);
                     wrote.retain(|(deleted, _)| deleted != key);
                     wrote.push((*key, *value));
@@ -141,10 +151,12 @@ impl<'a> Recorder<'a> {
             Step::Batch(operations) => {
                 let mut batch = WriteBatch::new();
                 for (key, value, length) in operations {
+                    let own = self.of_key(*key)?;
+                    let mut within = batch.within(&*own);
                     match *value {
-                        Value::ABSENT => batch.delete(self.name(*key)),
-                        value if self.merges() => batch.merge(self.name(*key), values::encode(value, *length)),
-                        value => batch.put(self.name(*key), values::encode(value, *length)),
+                        Value::ABSENT => within.delete(self.name(*key)),
+                        value if self.merges() => within.merge(self.name(*key), values::encode(value, *length)),
+                        value => within.put(self.name(*key), values::encode(value, *length)),
                     };
                 }
                 let done = self.db.write(batch);
@@ -156,9 +168,10 @@ impl<'a> Recorder<'a> {
             Step::Transaction(actions, commits) => self.transaction(actions, *commits),
             Step::Get(key) => self.get(*key),
             Step::MultiGet(keys) => {
+                let (own, keys) = (self.of_key(keys[0])?, self.of_one_keyspace(keys));
                 let operation = self.read("multi_get");
-                let found = self.db.multi_get(&self.names(keys));
-                self.saw(operation, "multi_get", keys, found)
+                let found = own.multi_get(&self.names(&keys));
+                self.saw(operation, "multi_get", &keys, found)
             }
             Step::Snapshot => {
                 self.take_snapshot();
@@ -166,30 +179,43 @@ impl<'a> Recorder<'a> {
             }
             Step::SnapshotGet(key) => {
                 let (operation, snapshot) = self.snapshot();
-                let found = snapshot.get(self.name(*key));
+                let found = self.within(&snapshot, self.keys.is_named(*key)).and_then(|within| match within {
+                    Some(within) => within.get(self.name(*key)),
+                    None => Ok(None),
+                });
                 self.saw(operation, "get", &[*key], found.map(|found| vec![found]))
             }
             Step::SnapshotMultiGet(keys) => {
                 let (operation, snapshot) = self.snapshot();
-                let found = snapshot.multi_get(&self.names(keys));
-                self.saw(operation, "multi_get", keys, found)
+                let keys = self.of_one_keyspace(keys);
+                let found = self.within(&snapshot, self.keys.is_named(keys[0])).and_then(|within| match within {
+                    Some(within) => within.multi_get(&self.names(&keys)),
+                    None => Ok(vec![None; keys.len()]),
+                });
+                self.saw(operation, "multi_get", &keys, found)
             }
-            Step::Scan { held, prefix, back } => {
-                let mut scan = if *held {
+            Step::Scan { held, range, back } => {
+                let (is_named, prefix) = self.keys.range(*range);
+                let scan = if *held {
                     let (operation, snapshot) = self.snapshot();
-                    self.scan(operation, snapshot.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                    let within = self.within(&snapshot, is_named).map_err(|error| format!("a scan failed: {error}"))?;
+                    let Some(within) = within else { return self.saw_none(operation, "scan", *range) };
+                    self.scan(operation, within.prefix(prefix), *range, *back)?
                 } else {
+                    let own = self.keyspace(is_named)?;
                     let operation = self.read("scan");
-                    self.scan(operation, self.db.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                    self.scan(operation, own.prefix(prefix), *range, *back)?
                 };
+                let Some(mut scan) = scan else { return Ok(()) };
                 // Terminates, since each step passes a key.
                 while self.advance(&mut scan)? {}
                 Ok(())
             }
-            Step::OpenIterator { prefix, back } => {
+            Step::OpenIterator { range, back } => {
+                let (is_named, prefix) = self.keys.range(*range);
+                let own = self.keyspace(is_named)?;
                 let operation = self.read("iterator");
-                let iter = self.db.prefix(&self.keys.prefixes[*prefix]);
-                self.iterator = Some(self.scan(operation, iter, *prefix, *back)?);
+                self.iterator = self.scan(operation, own.prefix(prefix), *range, *back)?;
                 Ok(())
             }
             Step::GoOn => match self.iterator.take() {
@@ -201,7 +227,7 @@ impl<'a> Recorder<'a> {
                 }
                 None => {
                     let back = self.random.one_in(2);
-                    self.apply(&Step::OpenIterator { prefix: 0, back })
+                    self.apply(&Step::OpenIterator { range: 0, back })
                 }
             },
             Step::DropSnapshot => {
@@ -211,6 +237,8 @@ impl<'a> Recorder<'a> {
                 }
                 Ok(())
             }
+            Step::DropKeyspace => self.drop_keyspace(),
+            Step::ClearKeyspace => self.clear_keyspace(),
             Step::Flush => self.db.flush().map_err(|error| format!("a flush failed: {error}")),
             Step::Meet => Ok(()),
         }
@@ -230,14 +258,16 @@ impl<'a> Recorder<'a> {
     }
 
     fn get(&mut self, key: Key) -> Broken {
+        let own = self.of_key(key)?;
         let operation = self.read("get");
-        let found = self.db.get(self.name(key));
+        let found = own.get(self.name(key));
         self.saw(operation, "get", &[key], found.map(|found| vec![found]))
     }
 
     fn wrote(&mut self, name: &'static str, pairs: Vec<(Key, Value)>, done: alluvium::Result<()>) -> Broken {
-        done.map_err(|error| format!("a {name} failed: {error}"))?;
-        self.begin(name, Effect::write(pairs));
+        if self.unless_dropped(name, done)?.is_some() {
+            self.begin(name, Effect::write(pairs));
+        }
         Ok(())
     }
 
@@ -258,7 +288,7 @@ impl<'a> Recorder<'a> {
         keys: &[Key],
         found: alluvium::Result<Vec<Option<Vec<u8>>>>,
     ) -> Broken {
-        let found = found.map_err(|error| format!("a {by} failed: {error}"))?;
+        let Some(found) = self.unless_dropped(by, found)? else { return Ok(()) };
         if found.len() != keys.len() {
             return Err(format!("a {by} of {} keys returned {} values", keys.len(), found.len()));
         }
@@ -289,17 +319,24 @@ impl<'a> Recorder<'a> {
         self.snapshots[self.random.below(self.snapshots.len() as u64) as usize].clone()
     }
 
-    fn scan(&self, operation: usize, iter: alluvium::Result<Iter>, prefix: usize, back: bool) -> Result<Scan, String> {
-        let iter = iter.map_err(|error| format!("an iterator failed: {error}"))?;
-        let mut ahead = self.keys.with_prefix(prefix);
+    /// `None` if the keyspace was dropped.
+    fn scan(
+        &mut self,
+        operation: usize,
+        iter: alluvium::Result<Iter>,
+        range: usize,
+        back: bool,
+    ) -> Result<Option<Scan>, String> {
+        let Some(iter) = self.unless_dropped("scan", iter)? else { return Ok(None) };
+        let mut ahead = self.keys.in_range(range);
         if back {
             ahead.reverse();
         }
         let ahead = ahead.into_iter();
-        Ok(match back {
+        Ok(Some(match back {
             true => Scan { operation, iter: Box::new(iter.rev()), ahead, by: "reverse scan" },
             false => Scan { operation, iter: Box::new(iter), ahead, by: "scan" },
-        })
+        }))
     }
 
     /// Moves to the iterator's next pair; false at its end. The keys that it passes over are absent.

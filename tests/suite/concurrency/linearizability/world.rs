@@ -4,12 +4,12 @@
 
 use super::checker::{THREADS_MAX, check};
 use super::history::{History, Operation, Value};
-use super::plan::{Shape, Step};
-use super::recorder::Recorder;
+use super::plan::{Keys, Shape, Step};
+use super::recorder::{NAME, Recorder};
 use super::report::report;
 use super::shrink::shrink;
 use super::stalls::{self, Stalls};
-use super::values::{self, decode};
+use super::values::decode;
 use crate::support::{Last, Random, tiny};
 use alluvium::internals::open_small;
 use alluvium::storage::simulated::SimulatedStorage;
@@ -69,7 +69,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         MemoryComponent::TwoLevel
     });
     if shape.merges {
-        options = options.merge_operator(Last { joins: random.one_in(2) });
+        options = options.merge_operator(Last { joins: shape.joins });
     }
     // Sometimes a real disk; sometimes larger budgets, so that several runs overwrite the data of one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
@@ -222,18 +222,16 @@ impl Main<'_> {
             let why = check(&smallest).err().map_or(violation.why, |violation| violation.why);
             format!("not linearizable: {why}\n{}", report(&smallest))
         })?;
-        let state: Result<Vec<Value>, String> = (self.shape.keys.names.iter())
-            .map(|name| decode(self.db.get(name).map_err(|error| error.to_string())?.as_deref()))
-            .collect();
-        state
+        let (values, _) = contents(&self.db.snapshot(), &self.shape.keys)?;
+        Ok(values)
     }
 
     /// Reads everything in every way, while no thread writes.
     fn read_all(&self) -> Result<Vec<Operation>, String> {
         let mut recorder = Recorder::new(self.db, self.shape, &self.board.ticks, 0);
         (0..self.shape.keys.names.len()).try_for_each(|key| recorder.step(&Step::Get(key)))?;
-        for back in [false, true] {
-            recorder.step(&Step::Scan { held: true, prefix: 0, back })?;
+        for (range, back) in self.shape.keys.whole().flat_map(|range| [(range, false), (range, true)]) {
+            recorder.step(&Step::Scan { held: true, range, back })?;
         }
         Ok(recorder.finish())
     }
@@ -245,22 +243,13 @@ impl Main<'_> {
         }
         let chosen = self.random.below(self.old_snapshots.len() as u64) as usize;
         let (snapshot, state) = &self.old_snapshots[chosen];
-        let failed = |error: alluvium::Error| format!("an earlier snapshot cannot be read: {error}");
-        let mut pairs = Vec::new();
-        for pair in snapshot.iter().map_err(failed)? {
-            pairs.push(pair.map_err(failed)?);
-        }
-        for (name, value) in self.shape.keys.names.iter().zip(state) {
-            let scanned = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
-            let got = snapshot.get(name).map_err(failed)?;
-            for (by, found) in [("scan", scanned), ("get", got.as_deref())] {
-                let found = values::decode(found)?;
-                if found != *value {
-                    let (name, number) = (String::from_utf8_lossy(name), snapshot.number());
-                    return Err(format!(
-                        "the snapshot at {number} has changed: {name:?} was {value:?}, a {by} finds {found:?}"
-                    ));
-                }
+        let (got, scanned) = contents(snapshot, &self.shape.keys)?;
+        for (by, found) in [("scan", scanned), ("get", got)] {
+            if let Some(key) = (0..state.len()).find(|key| found[*key] != state[*key]) {
+                let (was, found, number) = (state[key], found[key], snapshot.number());
+                return Err(format!(
+                    "the snapshot at {number} has changed: k{key} was {was:?}, a {by} finds {found:?}"
+                ));
             }
         }
         Ok(())
@@ -278,6 +267,27 @@ impl Main<'_> {
         }
         Ok(())
     }
+}
+
+/// The values of all keys at a snapshot, by gets and by scans.
+fn contents(snapshot: &Snapshot, keys: &Keys) -> Result<(Vec<Value>, Vec<Value>), String> {
+    let failed = |error: alluvium::Error| format!("a snapshot cannot be read: {error}");
+    let (mut got, mut scanned) = (Vec::new(), Vec::new());
+    for range in keys.whole() {
+        let within = if keys.range(range).0 { snapshot.keyspace(NAME) } else { Ok(Some(snapshot.clone())) };
+        let within = within.map_err(failed)?;
+        let pairs: Vec<_> = match &within {
+            Some(within) => within.iter().and_then(Iterator::collect).map_err(failed)?,
+            None => Vec::new(),
+        };
+        for name in keys.in_range(range).into_iter().map(|key| &keys.names[key]) {
+            let found = within.as_ref().map_or(Ok(None), |within| within.get(name)).map_err(failed)?;
+            got.push(decode(found.as_deref())?);
+            let found = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
+            scanned.push(decode(found)?);
+        }
+    }
+    Ok((got, scanned))
 }
 
 fn overlaps(history: &History) -> u64 {

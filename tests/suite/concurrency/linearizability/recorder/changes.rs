@@ -28,18 +28,19 @@ impl Recorder<'_> {
                 Some(value) => Change::Put(encode(value, length)),
             }
         };
-        let name = self.name(key);
+        let (own, name) = (self.of_key(key)?, self.name(key));
         let done = match manner {
-            Manner::Keeps => self.db.update_with(name, WriteOptions::default(), change),
-            Manner::Always | Manner::Deletes => self.db.update(name, |old| match change(old) {
+            Manner::Keeps => own.update_with(name, WriteOptions::default(), change),
+            Manner::Always | Manner::Deletes => own.update(name, |old| match change(old) {
                 Change::Put(bytes) => Some(bytes),
                 Change::Delete | Change::Keep => None,
             }),
         };
-        let given = done.map_err(|error| format!("an update failed: {error}"))?;
         if let Some(error) = broken {
             return Err(format!("an update was given {error}"));
         }
+        // What a failed one was given does not count: it may have been read after the drop.
+        let Some(given) = self.unless_dropped("update", done)? else { return Ok(()) };
         let Some((saw, made)) = runs.pop() else { return Err("an update never called its function".into()) };
         let expected = made.unwrap_or(saw);
         if decode(given.as_deref()) != Ok(expected) {
@@ -62,8 +63,10 @@ impl Recorder<'_> {
         }
         let expected = self.known[key].take().filter(|_| !matches!(guess, Guess::Absent));
         let new = (value != Value::ABSENT).then(|| encode(value, length));
-        let done = self.db.compare_and_swap(self.name(key), expected.as_deref(), new.as_deref());
-        match done.map_err(|error| format!("a swap failed: {error}"))? {
+        let own = self.of_key(key)?;
+        let done = own.compare_and_swap(self.name(key), expected.as_deref(), new.as_deref());
+        let Some(done) = self.unless_dropped("swap", done)? else { return Ok(()) };
+        match done {
             Swap::Done => {
                 self.changed("compare_and_swap", key, decode(expected.as_deref())?, Some(value));
                 self.known[key] = new;
@@ -80,8 +83,8 @@ impl Recorder<'_> {
     }
 
     pub(super) fn put_if_absent(&mut self, key: Key, value: Value, length: usize) -> Broken {
-        let is_done = self.db.put_if_absent(self.name(key), encode(value, length));
-        let is_done = is_done.map_err(|error| format!("a put_if_absent failed: {error}"))?;
+        let is_done = self.of_key(key)?.put_if_absent(self.name(key), encode(value, length));
+        let Some(is_done) = self.unless_dropped("put_if_absent", is_done)? else { return Ok(()) };
         let (saw, new) = if is_done { (Value::ABSENT, Some(value)) } else { (Value::PRESENT, None) };
         self.changed("put_if_absent", key, saw, new);
         Ok(())

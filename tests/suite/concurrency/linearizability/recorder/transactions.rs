@@ -17,6 +17,10 @@ struct Open {
 
 impl Recorder<'_> {
     pub(super) fn transaction(&mut self, actions: &[Action], commits: bool) -> Broken {
+        if self.keys.has_named() {
+            // The transaction then reads a keyspace that is older than itself.
+            self.keyspace(true)?;
+        }
         let operation = self.read("transaction");
         let transaction = self.db.transaction().map_err(|error| format!("a transaction failed: {error}"))?;
         let (mut open, mut saved) = (Open { operation, transaction, own: BTreeMap::new() }, Vec::new());
@@ -24,31 +28,45 @@ impl Recorder<'_> {
             self.pause();
             match action {
                 Action::Get(key) => {
-                    let found = open.transaction.get(self.name(*key));
-                    let found = found.map_err(|error| format!("a transaction's get failed: {error}"))?;
+                    let own = self.of_key(*key)?;
+                    let found = open.transaction.within(&own).and_then(|within| within.get(self.name(*key)));
+                    let Some(found) = self.unless_dropped("transaction's get", found)? else { return Ok(()) };
                     self.see(&open, "get", *key, found.as_deref())?;
                 }
                 Action::Put(key, value, length) => {
+                    let (own, merges) = (self.of_key(*key)?, self.merges());
                     let (name, bytes) = (self.name(*key), encode(*value, *length));
-                    let put = if self.merges() {
-                        open.transaction.merge(name, bytes)
-                    } else {
-                        open.transaction.put(name, bytes)
-                    };
-                    put.map_err(|error| format!("a transaction's put failed: {error}"))?;
+                    let put = open
+                        .transaction
+                        .within(&own)
+                        .and_then(|within| if merges { within.merge(name, bytes) } else { within.put(name, bytes) });
+                    if self.unless_dropped("transaction's put", put)?.is_none() {
+                        return Ok(());
+                    }
                     open.own.insert(*key, *value);
                 }
                 Action::Delete(key) => {
-                    let deleted = open.transaction.delete(self.name(*key));
-                    deleted.map_err(|error| format!("a transaction's delete failed: {error}"))?;
+                    let own = self.of_key(*key)?;
+                    let deleted = open.transaction.within(&own).and_then(|within| within.delete(self.name(*key)));
+                    if self.unless_dropped("transaction's delete", deleted)?.is_none() {
+                        return Ok(());
+                    }
                     open.own.insert(*key, Value::ABSENT);
                 }
-                Action::DeletePrefix(prefix) => {
-                    let deleted = open.transaction.delete_prefix(&self.keys.prefixes[*prefix]);
-                    deleted.map_err(|error| format!("a transaction's range delete failed: {error}"))?;
-                    open.own.extend(self.keys.with_prefix(*prefix).into_iter().map(|key| (key, Value::ABSENT)));
+                Action::DeletePrefix(range) => {
+                    let (is_named, prefix) = self.keys.range(*range);
+                    let own = self.keyspace(is_named)?;
+                    let deleted = open.transaction.within(&own).and_then(|within| within.delete_prefix(prefix));
+                    if self.unless_dropped("transaction's range delete", deleted)?.is_none() {
+                        return Ok(());
+                    }
+                    open.own.extend(self.keys.in_range(*range).into_iter().map(|key| (key, Value::ABSENT)));
                 }
-                Action::Scan(prefix, back) => self.scan_within(&open, *prefix, *back)?,
+                Action::Scan(range, back) => {
+                    if !self.scan_within(&open, *range, *back)? {
+                        return Ok(());
+                    }
+                }
                 Action::Save => saved.push((open.transaction.savepoint(), open.own.clone())),
                 Action::RollBack(to) if saved.is_empty() => _ = to,
                 Action::RollBack(to) => {
@@ -73,6 +91,11 @@ impl Recorder<'_> {
             Err(Error::Conflict { key, .. }) if !own.is_empty() && self.may_conflict_at(&key) => {
                 self.operations[operation].name = "transaction, conflicting,";
             }
+            // Nothing was written.
+            error @ Err(Error::KeyspaceDropped { .. }) if own.keys().any(|key| self.keys.is_named(*key)) => {
+                self.unless_dropped("commit", error)?;
+                self.operations[operation].name = "transaction, of a dropped keyspace,";
+            }
             Err(error) => return Err(format!("a commit of {} keys failed: {error}", own.len())),
         }
         Ok(())
@@ -92,9 +115,13 @@ impl Recorder<'_> {
         }
     }
 
-    fn scan_within(&mut self, open: &Open, prefix: usize, back: bool) -> Broken {
+    /// False if the keyspace was dropped.
+    fn scan_within(&mut self, open: &Open, range: usize, back: bool) -> Result<bool, String> {
         let failed = |error: Error| format!("a transaction's scan failed: {error}");
-        let iter = open.transaction.prefix(&self.keys.prefixes[prefix]).map_err(failed)?;
+        let (is_named, prefix) = self.keys.range(range);
+        let own = self.keyspace(is_named)?;
+        let iter = open.transaction.within(&own).and_then(|within| within.prefix(prefix));
+        let Some(iter) = self.unless_dropped("transaction's scan", iter)? else { return Ok(false) };
         let mut pairs: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let all: Vec<_> = if back { iter.rev().collect() } else { iter.collect() };
         for pair in all {
@@ -114,12 +141,12 @@ impl Recorder<'_> {
             }
             pairs.insert(name, value);
         }
-        for key in self.keys.with_prefix(prefix) {
+        for key in self.keys.in_range(range) {
             let found = pairs.remove(self.name(key));
             self.see(open, "scan", key, found.as_deref())?;
         }
         pairs
             .first_key_value()
-            .map_or(Ok(()), |(name, _)| Err(format!("a transaction's scan returned {name:?}, which is no key")))
+            .map_or(Ok(true), |(name, _)| Err(format!("a transaction's scan returned {name:?}, which is no key")))
     }
 }
