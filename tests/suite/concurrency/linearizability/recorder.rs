@@ -152,7 +152,7 @@ impl<'a> Recorder<'a> {
                 let mut batch = WriteBatch::new();
                 for (key, value, length) in operations {
                     let own = self.of_key(*key)?;
-                    let mut within = batch.within(&*own);
+                    let mut within = batch.within(&own);
                     match *value {
                         Value::ABSENT => within.delete(self.name(*key)),
                         value if self.merges() => within.merge(self.name(*key), values::encode(value, *length)),

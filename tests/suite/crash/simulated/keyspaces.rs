@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         }
         let db = open(&disk, death.options(false), self.tree).unwrap();
         let found = state_of(&db);
-        let fits = self.history[at_least..].iter().any(|state| *state == found);
+        let fits = self.history[at_least..].contains(&found);
         assert!(fits, "it holds no prefix of the writes, or one that is too short: {}", shown(&found));
         let is_dropped = |state: &State| !state.contains_key(NAMES[0]);
         let drops = self.history[at_least..].iter().any(is_dropped) && !self.history[at_least..].iter().all(is_dropped);
