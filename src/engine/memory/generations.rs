@@ -229,9 +229,9 @@ impl Generations {
     }
 
     /// Switches if the newest generation may have this number, so that it is incorporated without waiting for more writes;
-    /// unless memory is full.
+    /// unless memory is full, or another thread has the lock: it may be waiting for memory, and so for the caller's work.
     pub(crate) fn switch_soon(&self, number: SequenceNumber) -> Result<()> {
-        let switching = self.switching.lock();
+        let Some(switching) = self.try_lock() else { return Ok(()) };
         let view = self.read.view.load_full();
         let is_there = number > view.newest_start() && !view.newest().memtable.is_empty();
         if is_there && view.generations.len() < GENERATIONS_MAX {

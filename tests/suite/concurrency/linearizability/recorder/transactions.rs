@@ -91,14 +91,22 @@ impl Recorder<'_> {
             Err(Error::Conflict { key, .. }) if !own.is_empty() && self.may_conflict_at(&key) => {
                 self.operations[operation].name = "transaction, conflicting,";
             }
-            // Nothing was written.
-            error @ Err(Error::KeyspaceDropped { .. }) if own.keys().any(|key| self.keys.is_named(*key)) => {
+            // Nothing was written. A keyspace counts that the transaction has only read, or of which it has undone its writes.
+            error @ Err(Error::KeyspaceDropped { .. }) if actions.iter().any(|action| self.is_of_named(action)) => {
                 self.unless_dropped("commit", error)?;
                 self.operations[operation].name = "transaction, of a dropped keyspace,";
             }
             Err(error) => return Err(format!("a commit of {} keys failed: {error}", own.len())),
         }
         Ok(())
+    }
+
+    fn is_of_named(&self, action: &Action) -> bool {
+        match action {
+            Action::Get(key) | Action::Put(key, ..) | Action::Delete(key) => self.keys.is_named(*key),
+            Action::DeletePrefix(range) | Action::Scan(range, _) => self.keys.range(*range).0,
+            Action::Save | Action::RollBack(_) => false,
+        }
     }
 
     /// Whether it is a key, or the first one of a range that is deleted.
