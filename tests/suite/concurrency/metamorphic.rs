@@ -1,9 +1,10 @@
 //! The same operations under many random settings give the same answers.
 //!
 //! One sequence of operations is drawn from a seed and applied to a model and to several stores. Each store has its own
-//! settings, which change with each opening. Between the operations each store also does work that may not change any
-//! answer: pauses and limits of background work, flushes, merges, checks. Every answer must be that of the model. After
-//! each close `verify` must find no damage, and the files on the disk must be those that the manifest names.
+//! settings, which change with each opening. Some do the operations in the default keyspace, others in one with a name.
+//! Between the operations each store also does work that may not change any answer: pauses and limits of background
+//! work, flushes, merges, checks, and writes, drops and creations of other keyspaces. Every answer must be that of the
+//! model. After each close `verify` must find no damage, and the files on the disk must be those that the manifest names.
 //!
 //! - `operation`: the operations, drawn from a seed.
 //! - `model`: sorted maps, which give the right answers.

@@ -35,6 +35,7 @@ impl Model {
             }
             Operation::Batch(changes) => changes.iter().for_each(|(key, value)| self.change(*key, *value)),
             Operation::DeleteRange(bounds) => self.delete_range(*bounds),
+            Operation::Empty => self.delete_range(Bounds::All),
             Operation::Replace(before, bounds, after) => {
                 before.iter().for_each(|(key, value)| self.change(*key, *value));
                 self.delete_range(*bounds);

@@ -96,6 +96,8 @@ pub enum Operation {
     /// Merges and changes in one batch.
     MergeBatch(Vec<(Key, Value)>, Vec<(Key, Option<Value>)>, Vec<(Key, Value)>),
     DeleteRange(Bounds),
+    /// All keys go: by a range delete, or with their keyspace, which is created again.
+    Empty,
     /// A batch of changes, then a range delete, then more changes.
     Replace(Vec<(Key, Option<Value>)>, Bounds, Vec<(Key, Option<Value>)>),
     /// The new value depends on the old one: see `altered`.
@@ -235,7 +237,8 @@ impl Drawing {
                 };
                 Operation::Transaction(actions, ending)
             }
-            360..420 => Operation::Delete(self.key()),
+            360..418 => Operation::Delete(self.key()),
+            418..420 => Operation::Empty,
             420..510 => Operation::Batch(self.changes()),
             510..525 => Operation::DeleteRange(self.deleted()),
             525..540 => Operation::Replace(self.changes(), self.deleted(), self.changes()),

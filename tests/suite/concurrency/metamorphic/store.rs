@@ -1,5 +1,6 @@
 //! A store that applies the operations of a run with its own settings, and does other work between them.
 
+mod neighbours;
 mod transactions;
 
 use super::model::{chosen, ordered, prefix};
@@ -11,8 +12,8 @@ use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{
-    BackgroundPause, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, MergeOperator, ReadOnlyDb,
-    Snapshot, Stats, Swap, WriteBatch, WriteOptions,
+    BackgroundPause, BatchKeyspace, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, Keyspace,
+    MergeOperator, ReadOnlyDb, Snapshot, Stats, Swap, WriteBatch, WriteOptions,
 };
 use std::ops::Bound;
 use std::ops::Deref;
@@ -66,6 +67,9 @@ pub struct Store {
     /// Fixed at the creation.
     component: Option<DiskComponent>,
     operator: Arc<dyn MergeOperator>,
+    /// The keyspace in which the operations are done, fixed at the creation, and its handle.
+    home_name: &'static str,
+    home: Option<Keyspace>,
     // Dropped before the store, as callers do.
     iterators: Vec<Iter>,
     snapshots: Vec<Snapshot>,
@@ -98,6 +102,7 @@ impl Store {
         let levels = [tiny_levels(1), tiny_levels(2), tiny_levels(4), tiny_skip(), tiny_skip_in_files()];
         let levels = levels[random.below(5) as usize].clone();
         let component = random.one_in(2).then_some(levels);
+        let home_name = ["default", "home"][random.below(2) as usize];
         let mut store = Self {
             seed,
             is_deterministic,
@@ -105,6 +110,8 @@ impl Store {
             settings,
             operator,
             component,
+            home_name,
+            home: None,
             iterators: Vec::new(),
             snapshots: Vec::new(),
             pause: None,
@@ -126,10 +133,15 @@ impl Store {
         } else {
             Opened::Threads(open_tuned(storage, options, self.settings.small, tune).unwrap())
         });
+        self.home = Some(self.open_home());
     }
 
     fn db(&self) -> &Opened {
         self.db.as_ref().unwrap()
+    }
+
+    fn home(&self) -> &Keyspace {
+        self.home.as_ref().unwrap()
     }
 
     /// The current settings.
@@ -140,7 +152,8 @@ impl Store {
             Disk::Real(_) => "on a real disk".into(),
             Disk::Memory(_) => "in memory".into(),
         };
-        format!("{how}, {disk}, {:?}, {}", self.component, self.settings)
+        let home = self.home_name;
+        format!("{how}, {disk}, in the keyspace {home:?}, {:?}, {}", self.component, self.settings)
     }
 
     /// Random numbers for an operation, independent of the other operations.
@@ -167,10 +180,11 @@ impl Store {
                 let cancellation = Cancellation::new();
                 cancellation.cancel();
                 let options = CompactOptions::new().goal(Goal::Space).cancellation(cancellation);
-                let refused = self.db().compact_with(.., &options, &mut |_| ());
+                let refused = self.home().compact_with(.., &options, &mut |_| ());
                 assert!(matches!(refused, Ok(_) | Err(Error::Cancelled)), "{refused:?}");
             }
             8 => expect_sound(self.db()),
+            9..13 => self.disturb_neighbours(&mut random),
             _ => {}
         }
         if let Opened::Deterministic(db) = self.db() {
@@ -185,57 +199,62 @@ impl Store {
 
     pub fn apply(&mut self, drawn: &Drawn) -> Answer {
         match &drawn.operation {
-            Operation::Put(number, value) => self.db().put(key(*number), value.bytes()).unwrap(),
-            Operation::Delete(number) => self.db().delete(key(*number)).unwrap(),
-            Operation::Merge(number, operand) => self.db().merge(key(*number), operand.bytes()).unwrap(),
+            Operation::Put(number, value) => self.home().put(key(*number), value.bytes()).unwrap(),
+            Operation::Delete(number) => self.home().delete(key(*number)).unwrap(),
+            Operation::Merge(number, operand) => self.home().merge(key(*number), operand.bytes()).unwrap(),
             Operation::MergeBatch(before, changes, after) => {
                 let mut batch = WriteBatch::new();
-                before.iter().for_each(|(number, operand)| _ = batch.merge(key(*number), operand.bytes()));
-                add(&mut batch, changes);
-                after.iter().for_each(|(number, operand)| _ = batch.merge(key(*number), operand.bytes()));
+                let mut within = batch.within(self.home());
+                before.iter().for_each(|(number, operand)| _ = within.merge(key(*number), operand.bytes()));
+                add(&mut within, changes);
+                after.iter().for_each(|(number, operand)| _ = within.merge(key(*number), operand.bytes()));
                 self.db().write(batch).unwrap();
             }
             Operation::Batch(changes) => {
                 let mut batch = WriteBatch::new();
-                add(&mut batch, changes);
+                add(&mut batch.within(self.home()), changes);
                 self.db().write(batch).unwrap();
             }
-            Operation::DeleteRange(Bounds::Prefix(number)) => self.db().delete_prefix(prefix(*number)).unwrap(),
-            Operation::DeleteRange(bounds) => self.db().delete_range(range_of(*bounds)).unwrap(),
+            Operation::DeleteRange(Bounds::Prefix(number)) => self.home().delete_prefix(prefix(*number)).unwrap(),
+            Operation::DeleteRange(bounds) => self.home().delete_range(range_of(*bounds)).unwrap(),
+            Operation::Empty => self.empty(drawn.id),
             Operation::Replace(before, bounds, after) => {
                 let mut batch = WriteBatch::new();
-                add(&mut batch, before);
+                let mut within = batch.within(self.home());
+                add(&mut within, before);
                 match bounds {
-                    Bounds::Prefix(number) => batch.delete_prefix(prefix(*number)),
-                    _ => batch.delete_range(range_of(*bounds)),
+                    Bounds::Prefix(number) => within.delete_prefix(prefix(*number)),
+                    _ => within.delete_range(range_of(*bounds)),
                 };
-                add(&mut batch, after);
+                add(&mut within, after);
                 self.db().write(batch).unwrap();
             }
             Operation::Update(number, value) => {
                 let change = |old: Option<&[u8]>| altered(old, *value);
-                let given = self.db().update_with(key(*number), WriteOptions::default(), change);
+                let given = self.home().update_with(key(*number), WriteOptions::default(), change);
                 return Answer::Values(vec![given.unwrap()]);
             }
             Operation::CompareAndSwap(number, expected, new) => {
                 let expected = match expected {
                     Expected::Absent => None,
-                    Expected::Current => self.db().get(key(*number)).unwrap(),
+                    Expected::Current => self.home().get(key(*number)).unwrap(),
                     Expected::Some(value) => Some(value.bytes()),
                 };
                 let new = new.map(|value| value.bytes());
-                match self.db().compare_and_swap(key(*number), expected.as_deref(), new.as_deref()).unwrap() {
+                match self.home().compare_and_swap(key(*number), expected.as_deref(), new.as_deref()).unwrap() {
                     Swap::Done => {}
                     Swap::Differs(found) => return Answer::Values(vec![found]),
                 }
             }
             Operation::PutIfAbsent(number, value) => {
-                return Answer::Is(self.db().put_if_absent(key(*number), value.bytes()).unwrap());
+                return Answer::Is(self.home().put_if_absent(key(*number), value.bytes()).unwrap());
             }
-            Operation::Transaction(actions, ending) => return transactions::run(self.db(), actions, *ending),
-            Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
-            Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
-            Operation::Snapshot => self.snapshots.push(self.db().snapshot()),
+            Operation::Transaction(actions, ending) => {
+                return transactions::run(self.db(), self.home(), actions, *ending);
+            }
+            Operation::Get(number) => return Answer::Values(vec![self.home().get(key(*number)).unwrap()]),
+            Operation::MultiGet(numbers) => return Answer::Values(self.home().multi_get(&keys(numbers)).unwrap()),
+            Operation::Snapshot => self.snapshots.push(self.snapshot_of_home(drawn.id)),
             Operation::DropSnapshot(which) => {
                 if let Some(at) = chosen(*which, self.snapshots.len()) {
                     self.snapshots.remove(at);
@@ -244,14 +263,14 @@ impl Store {
             Operation::GetAt(which, number) => {
                 let found = match self.snapshot(Some(*which)) {
                     Some(snapshot) => snapshot.get(key(*number)),
-                    None => self.db().get(key(*number)),
+                    None => self.home().get(key(*number)),
                 };
                 return Answer::Values(vec![found.unwrap()]);
             }
             Operation::MultiGetAt(which, numbers) => {
                 let found = match self.snapshot(Some(*which)) {
                     Some(snapshot) => snapshot.multi_get(&keys(numbers)),
-                    None => self.db().multi_get(&keys(numbers)),
+                    None => self.home().multi_get(&keys(numbers)),
                 };
                 return Answer::Values(found.unwrap());
             }
@@ -276,6 +295,7 @@ impl Store {
             Operation::ReadOnly => {
                 self.had_reader = true;
                 let reader = ReadOnlyDb::open_with(self.disk.storage(), self.settings.options.clone()).unwrap();
+                let reader = reader.keyspace(self.home_name, self.home_options()).unwrap().unwrap();
                 return Answer::Pairs(reader.iter().unwrap().map(|pair| pair.unwrap()).collect());
             }
             Operation::Flush => self.db().flush().unwrap(),
@@ -284,11 +304,11 @@ impl Store {
             Operation::CompactRange(one, other) => {
                 // Compaction waits for the end of a pause.
                 self.pause = None;
-                self.db().compact_range(ordered(*one, *other)).unwrap();
+                self.home().compact_range(ordered(*one, *other)).unwrap();
             }
             Operation::Optimize(one, other) => {
                 self.pause = None;
-                self.db().optimize(ordered(*one, *other)).unwrap();
+                self.home().optimize(ordered(*one, *other)).unwrap();
             }
             Operation::Compact => {
                 self.pause = None;
@@ -306,11 +326,11 @@ impl Store {
     fn iterate(&self, which: Option<usize>, bounds: Bounds) -> Iter {
         let iterator = match (self.snapshot(which), bounds) {
             (Some(snapshot), Bounds::All) => snapshot.iter(),
-            (None, Bounds::All) => self.db().iter(),
+            (None, Bounds::All) => self.home().iter(),
             (Some(snapshot), Bounds::Prefix(number)) => snapshot.prefix(prefix(number)),
-            (None, Bounds::Prefix(number)) => self.db().prefix(prefix(number)),
+            (None, Bounds::Prefix(number)) => self.home().prefix(prefix(number)),
             (Some(snapshot), Bounds::Range(lower, upper)) => snapshot.range((lower.map(key), upper.map(key))),
-            (None, Bounds::Range(lower, upper)) => self.db().range((lower.map(key), upper.map(key))),
+            (None, Bounds::Range(lower, upper)) => self.home().range((lower.map(key), upper.map(key))),
         };
         iterator.unwrap()
     }
@@ -334,6 +354,7 @@ impl Store {
         self.iterators.clear();
         self.snapshots.clear();
         self.pause = None;
+        self.home = None;
         match &mut self.disk {
             Disk::Simulated(disk, _) if random.one_in(3) => {
                 *disk = disk.kill();
@@ -348,6 +369,7 @@ impl Store {
 
     /// Returns the unreferenced files.
     fn close(&mut self) -> Vec<String> {
+        self.home = None;
         let db = self.db.take().unwrap();
         self.seen.note(&db.stats());
         match db {
@@ -409,7 +431,7 @@ fn moved(iterator: &mut Iter, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>>
     stood
 }
 
-fn add(batch: &mut WriteBatch, changes: &[(Key, Option<Value>)]) {
+fn add(batch: &mut BatchKeyspace<'_>, changes: &[(Key, Option<Value>)]) {
     for (number, value) in changes {
         match value {
             Some(value) => batch.put(key(*number), value.bytes()),

@@ -3,32 +3,33 @@
 use super::{keys, range_of};
 use crate::concurrency::metamorphic::model::{chosen, prefix};
 use crate::concurrency::metamorphic::operation::{Action, Answer, Bounds, Ending, Move, key};
-use alluvium::{Db, Error, Transaction, TransactionIter};
+use alluvium::{Db, Error, Keyspace, TransactionIter, TransactionKeyspace};
 
-pub fn run(db: &Db, actions: &[Action], ending: Ending) -> Answer {
+pub fn run(db: &Db, home: &Keyspace, actions: &[Action], ending: Ending) -> Answer {
     let transaction = db.transaction().unwrap();
+    let within = transaction.within(home).unwrap();
     let (mut saved, mut answers) = (Vec::new(), Vec::new());
     let is_disturbed = matches!(ending, Ending::Disturbed(..));
     for action in actions {
         match action {
-            Action::Put(number, value) => transaction.put(key(*number), value.bytes()).unwrap(),
+            Action::Put(number, value) => within.put(key(*number), value.bytes()).unwrap(),
             // Whether a second merge of a key counts as a read depends on the operator.
             Action::Merge(..) if is_disturbed => {}
-            Action::Merge(number, operand) => transaction.merge(key(*number), operand.bytes()).unwrap(),
-            Action::Delete(number) => transaction.delete(key(*number)).unwrap(),
-            Action::DeleteRange(Bounds::Prefix(number)) => transaction.delete_prefix(prefix(*number)).unwrap(),
-            Action::DeleteRange(bounds) => transaction.delete_range(range_of(*bounds)).unwrap(),
-            Action::Get(number) => answers.push(Answer::Values(vec![transaction.get(key(*number)).unwrap()])),
-            Action::MultiGet(numbers) => answers.push(Answer::Values(transaction.multi_get(&keys(numbers)).unwrap())),
+            Action::Merge(number, operand) => within.merge(key(*number), operand.bytes()).unwrap(),
+            Action::Delete(number) => within.delete(key(*number)).unwrap(),
+            Action::DeleteRange(Bounds::Prefix(number)) => within.delete_prefix(prefix(*number)).unwrap(),
+            Action::DeleteRange(bounds) => within.delete_range(range_of(*bounds)).unwrap(),
+            Action::Get(number) => answers.push(Answer::Values(vec![within.get(key(*number)).unwrap()])),
+            Action::MultiGet(numbers) => answers.push(Answer::Values(within.multi_get(&keys(numbers)).unwrap())),
             Action::Scan(bounds, backwards, most) => {
-                let (iter, most) = (iterate(&transaction, *bounds), if is_disturbed { usize::MAX } else { *most });
+                let (iter, most) = (iterate(within, *bounds), if is_disturbed { usize::MAX } else { *most });
                 let pairs: Result<_, _> =
                     if *backwards { iter.rev().take(most).collect() } else { iter.take(most).collect() };
                 answers.push(Answer::Pairs(pairs.unwrap()));
             }
             Action::Iterate(..) if is_disturbed => {}
             Action::Iterate(bounds, moves) => {
-                answers.push(Answer::Positions(moved(&mut iterate(&transaction, *bounds), moves)));
+                answers.push(Answer::Positions(moved(&mut iterate(within, *bounds), moves)));
             }
             Action::Save => saved.push(transaction.savepoint()),
             Action::RollBack(which) => {
@@ -45,7 +46,7 @@ pub fn run(db: &Db, actions: &[Action], ending: Ending) -> Answer {
             transaction.rollback();
             return Answer::Transaction(answers, false);
         }
-        Ending::Disturbed(number, value) => db.put(key(number), value.bytes()).unwrap(),
+        Ending::Disturbed(number, value) => home.put(key(number), value.bytes()).unwrap(),
     }
     let is_done = match transaction.commit() {
         Ok(()) => true,
@@ -55,11 +56,11 @@ pub fn run(db: &Db, actions: &[Action], ending: Ending) -> Answer {
     Answer::Transaction(answers, is_done)
 }
 
-fn iterate(transaction: &Transaction, bounds: Bounds) -> TransactionIter<'_> {
+fn iterate(within: TransactionKeyspace<'_>, bounds: Bounds) -> TransactionIter<'_> {
     let iter = match bounds {
-        Bounds::All => transaction.iter(),
-        Bounds::Prefix(number) => transaction.prefix(prefix(number)),
-        Bounds::Range(lower, upper) => transaction.range((lower.map(key), upper.map(key))),
+        Bounds::All => within.iter(),
+        Bounds::Prefix(number) => within.prefix(prefix(number)),
+        Bounds::Range(lower, upper) => within.range((lower.map(key), upper.map(key))),
     };
     iter.unwrap()
 }
