@@ -48,8 +48,8 @@ impl Db {
     ///
     /// # Errors
     /// `KeyspaceMismatch` if it has another option than this call asks for (only a merge operator may be added to a keyspace
-    /// that has none), or a merge operator that is neither one of `merge_operators` nor given; `InvalidArgument` for a name that is no name, or for options of the
-    /// default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
+    /// that has none), or a merge operator that is neither one of `merge_operators` nor given. `InvalidArgument` for a name of
+    /// another length, or for options of the default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_name(name)?;
         if name == DEFAULT_NAME {
@@ -110,8 +110,9 @@ impl Db {
     /// background, that of a small keyspace together with other data that is near.
     ///
     /// Snapshots and iterators from before still have its contents, and keep its space until they end. Later reads and writes
-    /// of its handles return `KeyspaceDropped`; snapshots of it are empty. Batches and transactions that write it at the same time are applied completely before that, or
-    /// fail with `KeyspaceDropped`. A keyspace that is created with the name later is another one.
+    /// of its handles return `KeyspaceDropped`; snapshots of it are empty. Batches and transactions that write it at the same
+    /// time are applied completely before that, or fail with `KeyspaceDropped`. A keyspace that is created with the name later
+    /// is another one.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
