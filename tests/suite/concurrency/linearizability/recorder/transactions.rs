@@ -86,9 +86,13 @@ impl Recorder<'_> {
             self.operations[operation].name = "transaction, rolled back,";
             return Ok(());
         }
+        // A range delete that covers no key of the plan is a write, too.
+        let is_empty =
+            |action: &Action| matches!(action, Action::DeletePrefix(range) if self.keys.in_range(*range).is_empty());
+        let writes = !own.is_empty() || actions.iter().any(is_empty);
         match transaction.commit() {
             Ok(()) => self.operations[operation].effect.wrote = own.into_iter().collect(),
-            Err(Error::Conflict { key, .. }) if !own.is_empty() && self.may_conflict_at(&key) => {
+            Err(Error::Conflict { key, .. }) if writes && self.may_conflict_at(&key) => {
                 self.operations[operation].name = "transaction, conflicting,";
             }
             // Nothing was written. A keyspace counts that the transaction has only read, or of which it has undone its writes.
