@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// In the order of the catalog. One begins like another one.
 const NAMES: [&str; 4] = ["a", "ab", "b", "\u{10ffff}"];
+/// The keyspace whose merge operator the store cannot find by itself.
+const UNKNOWN_OPERATOR: &str = "b";
 /// The number of the default keyspace.
 const DEFAULT: u64 = 0;
 const SNAPSHOTS_MAX: usize = 4;
@@ -112,10 +114,10 @@ impl World {
         self.db.as_ref().unwrap()
     }
 
-    /// The options with which a keyspace is created. One has an operator that the store cannot find by itself.
+    /// The options with which a keyspace is created.
     fn options_of(name: &str) -> KeyspaceOptions {
         match name {
-            "b" => KeyspaceOptions::new().merge_operator(Words),
+            UNKNOWN_OPERATOR => KeyspaceOptions::new().merge_operator(Words),
             _ => KeyspaceOptions::new().merge_operator(Append),
         }
     }
@@ -128,7 +130,7 @@ impl World {
             Keyspace::clone(self.db())
         } else {
             let name = self.state.names.iter().find(|(_, own)| **own == number).unwrap().0.clone();
-            let may_leave_out = name != "b" && self.random.one_in(2);
+            let may_leave_out = name != UNKNOWN_OPERATOR && self.random.one_in(2);
             let options = if may_leave_out { KeyspaceOptions::new() } else { Self::options_of(&name) };
             self.db().keyspace(&name, options).unwrap()
         };
@@ -167,11 +169,12 @@ impl World {
         self.random.next().to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
+    /// Not empty.
     fn range(&mut self, number: u64) -> Range<Vec<u8>> {
         let start = self.key();
         let next =
             self.state.of(number).range(start.clone()..).nth(self.random.below(12) as usize).map(|pair| pair.0.clone());
-        let end = next.unwrap_or_else(|| [&start[..], &[0]].concat());
+        let end = next.filter(|next| *next > start).unwrap_or_else(|| [&start[..], &[0]].concat());
         start..end
     }
 
@@ -294,7 +297,7 @@ impl World {
         let written = changes.first().map_or(DEFAULT, |(number, _)| *number);
         if written != DEFAULT && self.random.one_in(6) {
             self.drop_one(written);
-            let error = transaction.commit().unwrap_err();
+            let error = transaction.commit().expect_err(&format!("a write after the drop: {changes:?}"));
             // A merge may read, too.
             let may_conflict = reads || changes.iter().any(|(_, change)| matches!(change, Change::Merge(..)));
             let is_conflict = matches!(error, Error::Conflict { .. });
@@ -425,6 +428,10 @@ impl World {
         }
         self.db = Some(Db::open_with(self.disk.storage(), self.options.clone()).unwrap());
         assert_eq!(self.db().keyspace_names().unwrap(), self.state.names(), "other keyspaces after an opening");
+        // Its operands cannot be read before.
+        if let Some(number) = self.state.names.get(UNKNOWN_OPERATOR) {
+            self.handle(*number);
+        }
     }
 
     fn check_all(&mut self) {
