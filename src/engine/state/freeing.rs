@@ -10,6 +10,8 @@ use crate::util::sync::{AtomicBool, Mutex, Ordering};
 
 /// A range is compacted if it has this part of all bytes, or as much as a unit of the disk component.
 const PART_OF_ALL: u64 = 10;
+/// Small ranges are compacted once all of them have this part of all bytes: with a leaf, all small ranges in it go.
+const SMALL_PART_OF_ALL: u64 = 4;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,6 +25,8 @@ pub(crate) struct Freeing {
 struct Ranges {
     /// Those that are not worth a compaction yet: ascending and disjoint.
     small: Vec<FreedRange>,
+    /// What they have together.
+    small_bytes: u64,
     /// Those that are. They are not joined any more, so that new deletes, which newer snapshots need, do not delay older ones.
     due: Vec<FreedRange>,
 }
@@ -60,7 +64,7 @@ impl Freeing {
     /// Adds a range, in a store of `all` bytes whose disk component has units of `unit` bytes. Small neighbours are joined.
     /// Returns whether there is more to compact now.
     pub(crate) fn add(&self, mut range: FreedRange, all: u64, unit: u64) -> bool {
-        let Ranges { small, due } = &mut *self.ranges.lock();
+        let Ranges { small, small_bytes, due } = &mut *self.ranges.lock();
         let first = small.partition_point(|other| other.upper < range.lower);
         let met = small[first..].iter().take_while(|other| other.lower <= range.upper).count();
         for other in small.drain(first..first + met) {
@@ -68,15 +72,21 @@ impl Freeing {
             range.upper = range.upper.max(other.upper);
             range.number = range.number.max(other.number);
             range.bytes += other.bytes;
+            *small_bytes -= other.bytes;
         }
-        let is_due = range.bytes >= unit || range.bytes >= (all / PART_OF_ALL).max(1);
-        if is_due {
+        if range.bytes >= unit || range.bytes >= (all / PART_OF_ALL).max(1) {
             due.push(range);
-            self.is_any.store(true, Ordering::Release);
         } else {
+            *small_bytes += range.bytes;
             small.insert(first, range);
+            if *small_bytes < (all / SMALL_PART_OF_ALL).max(1) {
+                return false;
+            }
+            *small_bytes = 0;
+            due.append(small);
         }
-        is_due
+        self.is_any.store(true, Ordering::Release);
+        true
     }
 
     /// Whether there is anything to compact.
@@ -153,5 +163,10 @@ mod tests {
         let worth = |bytes, all, unit| Freeing::default().add(range(1, 2, 1, bytes), all, unit);
         assert!(worth(100, 10_000, 100) && worth(100, 1000, 1000));
         assert!(!worth(99, 1000, 1000) && !worth(0, 0, 1000));
+        // Together they are.
+        let freeing = Freeing::default();
+        let add = |at: u8| freeing.add(range(2 * at, 2 * at + 1, 1, 50), 1000, 1000);
+        assert_eq!([1, 2, 3, 4, 5, 6].map(add), [false, false, false, false, true, false]);
+        assert_eq!(freeing.due(SequenceNumber(1), 9).len(), 5);
     }
 }
