@@ -8,8 +8,8 @@
 use super::read_set::ReadSet;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
-use crate::engine::types::batch::Effects;
 use crate::engine::types::bounds::EncodedRange;
+use crate::engine::types::effects::Effects;
 use crate::engine::types::keyspace_info::DEFAULT_NAME;
 use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;

@@ -7,8 +7,8 @@
 //! 1. The writes of a key are in the order of their ticks, and there is at least one.
 //! 2. Savepoints are in the order of their creation, so their ticks never decrease.
 
-use crate::engine::types::batch::{Effects, KeyWrite};
 use crate::engine::types::bounds::UserRange;
+use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::user_key::UserKey;
 use crate::util::sync::{AtomicU64, Ordering};

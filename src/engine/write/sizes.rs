@@ -1,7 +1,7 @@
 //! The limits of keys, values, operands, ranges and batches. Pure functions.
 
-use crate::engine::types::batch::{Effects, KeyWrite};
 use crate::engine::types::bounds::UserRange;
+use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::OPERAND_BYTES_END;
 use crate::merge::MergeOperator;
 use crate::util::{Error, Result, limits};

@@ -286,7 +286,7 @@ fn each_keyspace_has_its_merge_operator() {
         write(&db);
         check(&db, 2);
         db.close().unwrap();
-        // The log has operands of both. Nothing is lost before their operator is known, be it by merges.
+        // The log has operands of both. Before their operator is known, merges keep them as they are.
         let db = Db::open_with(Arc::clone(&storage), options.clone()).unwrap();
         db.compact().unwrap();
         let snapshot = db.snapshot().keyspace("words").unwrap().unwrap();
