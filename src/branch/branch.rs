@@ -159,6 +159,11 @@ impl Branch {
         &self.table
     }
 
+    /// Whether at least half of it has expired for readers without a snapshot, as far as its numbers tell.
+    pub fn has_half_expired(&self) -> bool {
+        self.context.has_half_expired(&self.meta)
+    }
+
     pub(super) fn context(&self) -> &Arc<BranchContext> {
         &self.context
     }

@@ -4,10 +4,13 @@ use super::buffer_pool::BufferPool;
 use super::extent_memory::ExtentMemory;
 use super::read_counters::ReadCounters;
 use crate::cache::{FileTable, PageCache};
+use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
+use crate::merge::Expired;
 use crate::util::sync::{Arc, AtomicU64, KeyspaceMap, Mutex, Ordering};
 use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId};
+use arc_swap::ArcSwap;
 
 /// Bytes that a builder writes with one request. Direct writes of this size cost 0.08 ns of CPU time a byte.
 pub const WRITE_BYTES: usize = 1 << 20;
@@ -66,6 +69,8 @@ pub struct BranchContext {
     pub form: BranchForm,
     /// How leaves of keyspaces are stored that have a compression of their own.
     pub compressions: KeyspaceMap<Compression>,
+    /// Which versions have expired for readers without a snapshot.
+    expired: ArcSwap<Expired>,
     /// What reads of users have cost.
     pub reads: ReadCounters,
     pub(super) write_buffers: BufferPool,
@@ -91,6 +96,7 @@ impl BranchContext {
             numbers,
             form,
             compressions: KeyspaceMap::default(),
+            expired: ArcSwap::default(),
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
             buffered_bytes: AtomicU64::new(0),
@@ -103,6 +109,17 @@ impl BranchContext {
     /// How the leaves of a keyspace are stored in new files.
     pub fn compression_of(&self, keyspace: KeyspaceId) -> Compression {
         self.compressions.get(keyspace).unwrap_or(self.form.compression)
+    }
+
+    /// Sets which versions have expired for readers without a snapshot.
+    pub fn set_expired(&self, expired: Arc<Expired>) {
+        self.expired.store(expired);
+    }
+
+    /// Whether at least half of a branch has expired for readers without a snapshot, as far as its numbers tell.
+    pub(super) fn has_half_expired(&self, meta: &BranchMeta) -> bool {
+        let expired = self.expired.load();
+        !expired.is_empty() && expired.has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max))
     }
 
     /// The files of obsolete branches that nobody reads any more. Each is returned once; the caller removes it

@@ -22,9 +22,12 @@ use crate::merge::operator::named;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Greatest length of a keyspace's name, bytes.
 const NAME_BYTES_MAX: usize = 255;
+/// Longest expiry, milliseconds: a thousand years.
+const EXPIRY_MAX: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
 /// How many keyspaces whose space was freed a drop removes from the catalog at most.
 const FORGOTTEN_MAX: usize = 64;
 
@@ -68,8 +71,17 @@ impl Db {
         let durability = entry.durability.and_then(durability_of);
         let durability = choose(name, "durability", is_new, durability, options.durability)?;
         let compression = choose(name, "compression", is_new, entry.compression, options.compression)?;
+        let asked = options.expiry.map(expiry_of).transpose()?;
+        let expiry = choose(name, "expiry", is_new, entry.expiry.map(Duration::from_millis), asked)?;
         let merge_operator = operator.as_ref().map_or(String::new(), |operator| operator.name().to_owned());
-        let wanted = CatalogEntry { merge_operator, durability: durability.map(byte_of), compression, ..entry };
+        let wanted = CatalogEntry {
+            merge_operator,
+            durability: durability.map(byte_of),
+            compression,
+            expiry: expiry.map(|expiry| expiry.as_millis() as u64),
+            ..entry
+        };
+        check_entry(&wanted)?;
         let entry = self.record(name, known, wanted)?;
         let is_known = |operator: &Arc<dyn MergeOperator>| {
             operators.get(entry.id).is_some_and(|known| Arc::ptr_eq(&known, operator))
@@ -80,8 +92,12 @@ impl Db {
         if let Some(compression) = compression.filter(|_| is_new) {
             self.engine.read.branches.compressions.insert(entry.id, compression);
         }
+        if expiry.is_some() && is_new {
+            self.engine.read.expiry.set(entry.id, expiry);
+        }
         let info = open.entry(name.into());
         let info = info.or_insert_with(|| KeyspaceInfo::new(entry.id, name, durability, self.engine.read.opening));
+        info.set_expires(expiry.is_some());
         Ok(self.with_info(Arc::clone(info)))
     }
 
@@ -140,6 +156,9 @@ impl Db {
             None => KeyspaceInfo::new(entry.id, name, None, self.engine.read.opening),
         };
         let mut writes = vec![delete(&catalog::key_of(name)), put(&catalog::key_to_free(entry.id), Vec::new())];
+        if entry.expiry.is_some() {
+            writes.push(delete(&catalog::key_of_expired(entry.id)));
+        }
         let freed = self.snapshot().keyspaces_to_free(FORGOTTEN_MAX)?;
         let freeing = &self.engine.background.freeing;
         let is_freed = |id: &KeyspaceId| !freeing.covers(&key::encoded(*id, &[]));
@@ -150,6 +169,9 @@ impl Db {
             open.remove(name);
         }
         let number = dropped?;
+        if entry.expiry.is_some() {
+            self.engine.read.expiry.set(entry.id, None);
+        }
         // The keys are gone. What fails here leaves their space to later merges.
         let _ = self.engine.background.free(entry.id, number);
         Ok(true)
@@ -263,6 +285,25 @@ fn choose<T: Copy + PartialEq + Debug>(
         }
         _ => Ok(asked.or(stored)),
     }
+}
+
+/// An expiry as the catalog has it, in whole milliseconds.
+fn expiry_of(expiry: Duration) -> Result<Duration> {
+    let millis = expiry.as_nanos().div_ceil(1_000_000);
+    match u64::try_from(millis) {
+        Ok(millis @ 1..=EXPIRY_MAX) => Ok(Duration::from_millis(millis)),
+        _ => Err(Error::InvalidArgument(format!("an expiry is at least 1 ms and at most 1,000 years, not {expiry:?}"))),
+    }
+}
+
+/// An error if the options of an entry exclude each other.
+fn check_entry(entry: &CatalogEntry) -> Result<()> {
+    if entry.expiry.is_none() || entry.merge_operator.is_empty() {
+        return Ok(());
+    }
+    let reason = "a keyspace with an expiry has no merge operator: an operand has no age of its own once it is folded; \
+                  `update` reads and writes a value in one step";
+    Err(Error::InvalidArgument(reason.into()))
 }
 
 fn delete(key: &[u8]) -> KeyWrite {

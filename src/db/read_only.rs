@@ -2,7 +2,7 @@
 //! (`docs/recovery.md`, Openers).
 
 use super::iter::{Iter, Pair};
-use super::keyspace::catalog::load_options;
+use super::keyspace::catalog::{load_expiry, load_options};
 use super::snapshot::Snapshot;
 use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
@@ -58,6 +58,7 @@ impl ReadOnlyDb {
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let store = Arc::new(ReadOnlyStore::open(Arc::clone(&storage), &options)?);
         load_options(&store.read)?;
+        load_expiry(&store.read)?;
         Ok(Self { storage, options, store: ArcSwap::new(store), old: Mutex::default() })
     }
 
@@ -91,6 +92,7 @@ impl ReadOnlyDb {
         let mut old = self.old.lock();
         let store = Arc::new(ReadOnlyStore::open(Arc::clone(&self.storage), &self.options)?);
         load_options(&store.read)?;
+        load_expiry(&store.read)?;
         old.push(self.store.swap(store));
         // Snapshots and iterators hold the read path; calls that have not returned hold the store.
         old.retain(|store| Arc::strong_count(store) > 1 || Arc::strong_count(&store.read) > 1);

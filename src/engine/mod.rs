@@ -10,6 +10,7 @@
 //! | `types` | plain data of the public interface: options, statistics, batches |
 //! | `directory` | the files of a store's directory: their names, locks and owners |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
+//! | `expiry` | keyspaces whose pairs expire |
 //! | `read` | the get path and the cursors of iterators |
 //! | `scheduler` | the state of background work, and waiting for it |
 //! | `memory` | the stack of generations, version cleanup, the memory arbiter |
@@ -28,6 +29,7 @@ pub(crate) mod directory;
 pub(crate) mod durable_log;
 #[allow(clippy::module_inception)]
 pub(crate) mod engine;
+pub(crate) mod expiry;
 pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;

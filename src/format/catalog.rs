@@ -6,15 +6,18 @@
 //! | `k`, then the name of a keyspace in UTF-8 | version: byte 1; id: varint; fields in the order of their tags: {tag: byte, length: varint, bytes} |
 //! | `n` | the id of the next keyspace that is created: varint |
 //! | `r`, then an id, 4 bytes, big-endian | empty: the keyspace was dropped, and its space is to be freed |
+//! | `d`, then a date, 8 bytes, big-endian, milliseconds since 1970 | varint: all sequence numbers up to this one were taken by then |
+//! | `e`, then an id, 4 bytes, big-endian | varint: the versions of the keyspace up to this sequence number have expired |
 //!
 //! | tag | field |
 //! | --- | --- |
 //! | 1 | name of the merge operator, UTF-8 |
 //! | 2 | durability: byte 0 buffered, 1 sync, 2 unlogged |
 //! | 3 | compression: byte, as in a page's header |
+//! | 4 | expiry: varint, milliseconds, not 0 |
 
 use super::page::Compression;
-use crate::util::{KeyspaceId, varint};
+use crate::util::{KeyspaceId, SequenceNumber, varint};
 
 /// The key under which the id of the next keyspace is.
 pub const NEXT_ID: &[u8] = b"n";
@@ -22,11 +25,16 @@ pub const NEXT_ID: &[u8] = b"n";
 pub const NAMES: &[u8] = b"k";
 /// The prefix of the keys of keyspaces whose space is to be freed.
 pub const TO_FREE: &[u8] = b"r";
+/// The prefix of the keys with dates.
+pub const DATES: &[u8] = b"d";
+/// The prefix of the keys that say what has expired.
+pub const EXPIRED: &[u8] = b"e";
 
 const VERSION: u8 = 1;
 const TAG_MERGE_OPERATOR: u8 = 1;
 const TAG_DURABILITY: u8 = 2;
 const TAG_COMPRESSION: u8 = 3;
+const TAG_EXPIRY: u8 = 4;
 
 /// What the catalog has of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +47,8 @@ pub struct CatalogEntry {
     pub durability: Option<u8>,
     /// The compression of its leaves; `None` if it is the store's.
     pub compression: Option<Compression>,
+    /// How old its pairs get, milliseconds; `None` if they do not expire.
+    pub expiry: Option<u64>,
 }
 
 /// The key of a keyspace's entry.
@@ -60,6 +70,39 @@ pub fn key_to_free(id: KeyspaceId) -> Vec<u8> {
 pub fn id_to_free(key: &[u8]) -> Option<KeyspaceId> {
     let id = key.strip_prefix(TO_FREE)?.try_into().ok()?;
     Some(KeyspaceId(u32::from_be_bytes(id)))
+}
+
+/// The key with a date, milliseconds since 1970.
+pub fn key_of_date(date: u64) -> Vec<u8> {
+    [DATES, &date.to_be_bytes()].concat()
+}
+
+/// The date in a key.
+pub fn date_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.strip_prefix(DATES)?.try_into().ok()?))
+}
+
+/// The key that says what has expired of a keyspace.
+pub fn key_of_expired(id: KeyspaceId) -> Vec<u8> {
+    [EXPIRED, &id.0.to_be_bytes()].concat()
+}
+
+/// The keyspace of which a key says what has expired.
+pub fn id_of_expired(key: &[u8]) -> Option<KeyspaceId> {
+    Some(KeyspaceId(u32::from_be_bytes(key.strip_prefix(EXPIRED)?.try_into().ok()?)))
+}
+
+/// The value under a date, and under the key that says what has expired.
+pub fn encode_number(number: SequenceNumber) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint::write(number.0, &mut out);
+    out
+}
+
+/// Decodes what `encode_number` wrote.
+pub fn decode_number(mut bytes: &[u8]) -> Option<SequenceNumber> {
+    let number = varint::read(&mut bytes)?;
+    bytes.is_empty().then_some(SequenceNumber(number))
 }
 
 /// The value under `NEXT_ID`.
@@ -97,6 +140,10 @@ impl CatalogEntry {
             out.push(TAG_COMPRESSION);
             varint::write_bytes(&[compression as u8], &mut out);
         }
+        if let Some(expiry) = self.expiry {
+            out.push(TAG_EXPIRY);
+            varint::write_bytes(&encode_number(SequenceNumber(expiry)), &mut out);
+        }
         out
     }
 
@@ -113,6 +160,12 @@ impl CatalogEntry {
                 (TAG_MERGE_OPERATOR, [_, ..]) => entry.merge_operator = std::str::from_utf8(field).ok()?.to_owned(),
                 (TAG_DURABILITY, [durability @ 0..=2]) => entry.durability = Some(*durability),
                 (TAG_COMPRESSION, [compression]) => entry.compression = Some(Compression::from_byte(*compression)?),
+                (TAG_EXPIRY, [_, ..]) => {
+                    entry.expiry = Some(decode_number(field)?.0);
+                    if entry.expiry == Some(0) {
+                        return None;
+                    }
+                }
                 _ => return None,
             }
             last = tag;
@@ -136,6 +189,7 @@ mod tests {
                 merge_operator: merge_operator(),
                 durability: Some(2),
                 compression: Some(Compression::Lz4),
+                expiry: Some(1000),
             },
             CatalogEntry { id: KeyspaceId(u32::MAX - 2), durability: Some(0), ..CatalogEntry::default() },
         ]
@@ -146,10 +200,13 @@ mod tests {
         for entry in entries() {
             assert_eq!(CatalogEntry::decode(&entry.encode()), Some(entry));
         }
-        assert_eq!(entries()[2].encode(), b"\x01\x01\x01\x0calluvium.add\x02\x01\x02\x03\x01\x01");
+        assert_eq!(entries()[2].encode(), b"\x01\x01\x01\x0calluvium.add\x02\x01\x02\x03\x01\x01\x04\x02\xe8\x07");
         assert_eq!(name_of(&key_of("users")), Some("users"));
         assert_eq!(id_to_free(&key_to_free(KeyspaceId(7))), Some(KeyspaceId(7)));
         assert_eq!(decode_next_id(&encode_next_id(KeyspaceId(9))), Some(KeyspaceId(9)));
+        assert_eq!(date_of(&key_of_date(1_700_000_000_000)), Some(1_700_000_000_000));
+        assert_eq!(id_of_expired(&key_of_expired(KeyspaceId(7))), Some(KeyspaceId(7)));
+        assert_eq!(decode_number(&encode_number(SequenceNumber(300))), Some(SequenceNumber(300)));
     }
 
     /// Whatever decodes is the only encoding of its entry, so neither cut nor changed bytes pass for another entry.
@@ -170,6 +227,7 @@ mod tests {
         for bytes in [&b""[..], b"\x00", b"\xff\xff\xff\xff\x0f", b"\x01\x00"] {
             assert_eq!(decode_next_id(bytes), None, "{bytes:?}");
         }
+        assert_eq!((date_of(b"d123"), id_of_expired(b"r1234"), decode_number(b"\x01\x00")), (None, None, None));
         assert_eq!(
             (name_of(b"n"), name_of(b"k\xff"), id_to_free(b"r123"), id_to_free(b"k1234")),
             (None, None, None, None)

@@ -17,6 +17,10 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Duration;
     /// Returns once this much time has passed.
     fn sleep(&self, time: Duration);
+    /// The time since 1970, which goes on while the store is closed, and which may be set back.
+    fn date(&self) -> Duration {
+        wall_time()
+    }
 }
 
 /// The system's monotonic clock. It starts when the process first uses it.
@@ -35,8 +39,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time since 1970 by the system's clock, which may be set back. For people and other processes only; the store
-/// decides nothing by it.
+/// The time since 1970 by the system's clock, which may be set back. For people, other processes and the expiry of keyspaces.
 pub(super) fn wall_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

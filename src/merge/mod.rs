@@ -3,6 +3,7 @@
 
 pub mod cursor;
 pub mod entry;
+pub mod expired;
 pub mod merge_cursor;
 pub mod operator;
 pub mod pinned_value;
@@ -19,6 +20,7 @@ pub mod visitor;
 
 pub use cursor::Cursor;
 pub use entry::{EntryRef, Limit};
+pub use expired::Expired;
 pub use merge_cursor::MergeCursor;
 pub use operator::{MergeOperator, MergeOperators};
 pub use pinned_value::PinnedValue;

@@ -13,6 +13,8 @@
 //! - At the bottom (nothing older of this key range exists anywhere), a tombstone t of either sort, even the newest, is
 //!   dropped if and only if no pin is < t.
 //! - If ZERO is a pin, a snapshot is being taken and its number is not known yet: everything is retained.
+//! - A version that has expired for the reader at the oldest pin has expired for all others as well. It is a tombstone here
+//!   (`expired.rs`).
 //!
 //! Why every reader sees the same before and after. Readers are at a pin, or at a number not below any in the input: a
 //! snapshot is pinned with ZERO before its number is read, so a number that was not pinned when the retention was taken
@@ -35,12 +37,15 @@
 //!    continues with is the newest of the input, which has no w, or a range tombstone. A tombstone is dropped only with
 //!    everything below it.
 
+use super::expired::Expired;
 use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
 
 /// The numbers at which readers may read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Retention {
     pins: Vec<SequenceNumber>,
+    expired: Arc<Expired>,
 }
 
 impl Retention {
@@ -48,7 +53,25 @@ impl Retention {
     pub fn new(mut pins: Vec<SequenceNumber>) -> Self {
         pins.sort_unstable();
         pins.dedup();
-        Self { pins }
+        Self { pins, expired: Arc::default() }
+    }
+
+    /// Sets what has expired for the reader at the oldest pin, or for all readers if there is none.
+    pub fn with_expired(mut self, expired: Arc<Expired>) -> Self {
+        if !self.retains_all() {
+            self.expired = expired;
+        }
+        self
+    }
+
+    /// The same for readers without snapshots.
+    pub fn without_pins(&self) -> Self {
+        Self { pins: Vec::new(), expired: Arc::clone(&self.expired) }
+    }
+
+    /// What has expired for all readers.
+    pub fn expired(&self) -> &Arc<Expired> {
+        &self.expired
     }
 
     /// Whether a pin of this retention that could retain a version with a number below `end` is missing in the later

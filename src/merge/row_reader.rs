@@ -4,6 +4,7 @@
 //! Invariant: every entry that was taken has the key `last()` or a smaller one.
 
 use super::entry::EntryRef;
+use super::expired::unless_expired;
 use super::rows::Rows;
 use super::visitor::{Visitor, entry_of};
 use crate::format::sorted_page::{SortedPage, UniformPage, tag_kind, tag_number};
@@ -24,6 +25,8 @@ pub struct RowReader<'r> {
     /// Number of rows that are wanted.
     count: usize,
     at: SequenceNumber,
+    /// Versions up to this number have expired.
+    expired: SequenceNumber,
     with_values: bool,
     /// The key of the last entry that was taken, unless that is the last row.
     key: &'r mut Vec<u8>,
@@ -35,15 +38,16 @@ pub struct RowReader<'r> {
 }
 
 impl<'r> RowReader<'r> {
-    /// Reads up to `count` rows, as the snapshot `at` sees them. `key`: the key before the first row. `scratch`: a buffer.
+    /// Reads up to `count` rows, as the snapshot `at` sees them, to which versions up to `expired` have expired. `key`: the key
+    /// before the first row. `scratch`: a buffer.
     pub fn new(
         (rows, count): (&'r mut Rows, usize),
-        at: SequenceNumber,
+        (at, expired): (SequenceNumber, SequenceNumber),
         with_values: bool,
         key: &'r mut Vec<u8>,
         scratch: &'r mut Vec<u8>,
     ) -> Self {
-        Self { rows, count, at, with_values, key, is_row: false, steps: 0, scratch }
+        Self { rows, count, at, expired, with_values, key, is_row: false, steps: 0, scratch }
     }
 
     /// Ends: the key that was passed last is in `key`.
@@ -68,13 +72,20 @@ impl<'r> RowReader<'r> {
             }
             let head = page.head(at);
             // A key other than that of the entry before it, which was taken, is new.
-            if head == before || page.number(at) > self.at || self.is_full(value) {
+            if head == before || !self.shows(page.number(at)) || self.is_full(value) {
                 return at;
             }
             self.rows.push_whole(|bytes| page.append(at, head, self.with_values, bytes));
             (self.is_row, self.steps, before) = (true, 0, head);
         }
         entries.end
+    }
+
+    /// Whether the snapshot has the number, and it has not expired.
+    #[inline]
+    fn shows(&self, number: SequenceNumber) -> bool {
+        // Of `expired < number <= at`, one comparison.
+        number.0.wrapping_sub(self.expired.0).wrapping_sub(1) < self.at.0.saturating_sub(self.expired.0)
     }
 
     #[inline]
@@ -89,7 +100,7 @@ impl Visitor for RowReader<'_> {
             self.steps += 1;
             return if self.steps < STEPS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
         }
-        match entry.kind {
+        match unless_expired(entry, self.expired).kind {
             Kind::Put if !self.is_full(entry.value.len()) => {
                 self.rows.push(entry.key, if self.with_values { entry.value } else { &[] });
                 self.is_row = true;
@@ -126,7 +137,7 @@ impl Visitor for RowReader<'_> {
             let is_new = at > entries.start && !page.may_repeat_key(at);
             let is_row = is_new
                 && tag_kind(parts.tag) == Kind::Put
-                && tag_number(parts.tag) <= self.at
+                && self.shows(tag_number(parts.tag))
                 && !self.is_full(parts.value.len());
             if is_row {
                 let value = if self.with_values { page.value(&parts) } else { &[] };

@@ -14,6 +14,7 @@
 //! 3. An entry that needs no folding is emitted as it came, without a copy.
 
 use super::entry::EntryRef;
+use super::expired::unless_expired;
 use super::operator::{FOLDED_BYTES_MAX, MergeOperator, MergeOperators};
 use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;
@@ -46,6 +47,8 @@ pub struct VersionFilter<'a> {
     pending: Vec<PendingOperand>,
     /// All further versions of this key are retained, because one has a kind that no writer creates.
     retain_rest: bool,
+    /// The last keyspace, and the last number of it that has expired. Up to date only if anything has.
+    expired: (KeyspaceId, SequenceNumber),
 }
 
 impl<'a> VersionFilter<'a> {
@@ -63,6 +66,7 @@ impl<'a> VersionFilter<'a> {
             chained: false,
             pending: Vec::new(),
             retain_rest: false,
+            expired: (KeyspaceId::DEFAULT, retention.expired().through(KeyspaceId::DEFAULT)),
         }
     }
 
@@ -99,6 +103,7 @@ impl<'a> VersionFilter<'a> {
             return Ok(());
         }
         self.newer = Some(entry.number);
+        let entry = unless_expired(entry, self.expired.1);
         let mut hidden_by = newer;
         if !self.over.is_empty() {
             let covered_by = self.over.iter().rev().copied().find(|number| *number > entry.number);
@@ -219,6 +224,10 @@ impl<'a> VersionFilter<'a> {
         self.key.extend_from_slice(key);
         self.over = if self.tombstones.is_empty() { &[] } else { self.tombstones.over(key) };
         (self.chained, self.retain_rest) = (false, false);
+        let expired = self.retention.expired();
+        if !expired.is_empty() && key::keyspace(key) != self.expired.0 {
+            self.expired = (key::keyspace(key), expired.through(key::keyspace(key)));
+        }
     }
 
     /// Emits the rest after the last entry was pushed.

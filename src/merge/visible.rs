@@ -1,5 +1,6 @@
 //! The one rule of what a reader sees: at a snapshot, of every key, the newest version with a number at or below that
-//! of the snapshot. Nothing is seen if that version is a tombstone, or if a range tombstone of the snapshot is newer.
+//! of the snapshot. Nothing is seen if that version is a tombstone, if it has expired, or if a range tombstone of the snapshot
+//! is newer.
 //! If the version is a merge operand, it is gathered with the older versions, down to the first one that is not an
 //! operand or that a range tombstone hides.
 //!
@@ -55,6 +56,8 @@ pub enum Values {
 pub struct VisibleCursor<C> {
     inner: C,
     at: SequenceNumber,
+    /// Versions up to this number have expired.
+    expired: SequenceNumber,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     state: State,
@@ -78,12 +81,18 @@ impl<C: Cursor> VisibleCursor<C> {
         let (key, value, operands) = (Vec::new(), Vec::new(), Vec::new());
         let (state, number, kind) = (State::Unpositioned, at, Kind::Void);
         let (masked, values, pinned) = (false, Values::Borrowed, None);
-        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked, values, pinned }
+        Self { inner, at, expired: SequenceNumber::ZERO, lower, upper, state, key, value, number, kind, operands, masked, values, pinned }
     }
 
     /// Sets whether to ask `inner` for range tombstones. If no source has any, no key pays for the question.
     pub fn masked(mut self, masked: bool) -> Self {
         self.masked = masked;
+        self
+    }
+
+    /// Sets up to which number versions have expired for the snapshot.
+    pub fn expiring(mut self, expired: SequenceNumber) -> Self {
+        self.expired = expired;
         self
     }
 
@@ -100,10 +109,16 @@ impl<C: Cursor> VisibleCursor<C> {
         self.inner.rest();
     }
 
-    /// As a new cursor over the same source: at snapshot `at`, from `lower` on, below `upper`. `masked` and `values` as
-    /// in the methods with these names.
-    pub fn renew(&mut self, at: SequenceNumber, (lower, upper): (&[u8], Option<&[u8]>), masked: bool, values: Values) {
-        (self.masked, self.values) = (masked, values);
+    /// As a new cursor over the same source: at snapshot `at`, to which versions up to `expired` have expired, from `lower` on,
+    /// below `upper`. `masked` and `values` as in the methods with these names.
+    pub fn renew(
+        &mut self,
+        (at, expired): (SequenceNumber, SequenceNumber),
+        (lower, upper): (&[u8], Option<&[u8]>),
+        masked: bool,
+        values: Values,
+    ) {
+        (self.masked, self.values, self.expired) = (masked, values, expired);
         self.state = State::Unpositioned;
         self.begin_key();
         self.inner.renew(at);
@@ -202,7 +217,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
         // Going forward, `value` is not in use.
         let with_values = self.values != Values::Skipped;
-        let mut reader = RowReader::new((rows, count), self.at, with_values, &mut self.key, &mut self.value);
+        let mut reader = RowReader::new((rows, count), (self.at, self.expired), with_values, &mut self.key, &mut self.value);
         let limit = self.upper.as_deref().map_or(Limit::NONE, Limit::at);
         let limit = limit.min(deleted.as_deref().map_or(Limit::NONE, Limit::at));
         self.state = State::Unpositioned;
@@ -257,8 +272,13 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// The newest number of a range tombstone of the snapshot over `key`: versions with lower numbers are hidden.
-    fn floor(&self) -> SequenceNumber {
+    fn covering(&self) -> SequenceNumber {
         if self.masked { self.inner.covering(&self.key, self.at) } else { SequenceNumber::ZERO }
+    }
+
+    /// Versions of `key` with lower numbers are deleted by a range tombstone, or have expired.
+    fn floor(&self) -> SequenceNumber {
+        self.covering().max(SequenceNumber(self.expired.0 + 1))
     }
 
     /// Finds the first live key from the inner cursor's position on. `passed`: versions of `key` are to be skipped.
@@ -299,17 +319,17 @@ impl<C: Cursor> VisibleCursor<C> {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             let (number, kind) = (entry.number, entry.kind);
-            if self.masked && number < self.floor() {
+            if self.masked && number < self.covering() {
                 passed = false;
                 self.inner.leave_deleted(self.at)?;
                 continue;
             }
-            if kind == Kind::Merge {
+            if kind == Kind::Merge && number > self.expired {
                 self.gather()?;
                 self.state = State::Gathered;
                 return Ok(());
             }
-            if is_live(kind)? {
+            if number > self.expired && is_live(kind)? {
                 self.state = State::Forward;
                 return Ok(());
             }

@@ -43,9 +43,14 @@ pub fn encoded_range(keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> 
     debug_assert!(keyspace < KeyspaceId::LAST, "no key follows the last keyspace");
     let end = match end {
         Some(end) => encoded(keyspace, end),
-        None => encoded(KeyspaceId(keyspace.0.saturating_add(1)), &[]),
+        None => after_all(keyspace).to_vec(),
     };
     (encoded(keyspace, start), end)
+}
+
+/// The first encoded key after those of a keyspace, which must not be the last one.
+pub fn after_all(keyspace: KeyspaceId) -> [u8; KeyspaceId::BYTES] {
+    keyspace.0.saturating_add(1).to_be_bytes()
 }
 
 /// Keys up to this length are encoded on the stack.

@@ -9,7 +9,9 @@ use crate::engine::types::user_key::UserKey;
 use crate::format::catalog::{self, CatalogEntry};
 use crate::merge::operator::named;
 use crate::util::sync::Arc;
-use crate::util::{Error, KeyspaceId, Result, key};
+use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Keyspaces.
 impl Snapshot {
@@ -86,6 +88,16 @@ impl Snapshot {
         Ok(pairs.encoded_key().map_or(KeyspaceId::DEFAULT, key::keyspace))
     }
 
+    /// The numbers under the keys with a prefix.
+    fn numbers_under<T>(&self, prefix: &[u8], id: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<(T, SequenceNumber)>> {
+        let pairs = self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, prefix))?;
+        let of_pair = |pair: Result<(Vec<u8>, Vec<u8>)>| {
+            let (key, value) = pair?;
+            id(&key).zip(catalog::decode_number(&value)).ok_or_else(|| self.bad_entry(&key, &value))
+        };
+        pairs.map(of_pair).collect()
+    }
+
     fn visit_catalog(&self, visit: &mut dyn FnMut(&str, CatalogEntry)) -> Result<()> {
         for pair in self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, catalog::NAMES))? {
             let (key, value) = pair?;
@@ -122,6 +134,10 @@ pub(in crate::db) fn load_options(read: &Arc<ReadPath>) -> Result<()> {
 /// keyspaces that were dropped before.
 pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
     load_options(&engine.read)?;
+    load_expiry(&engine.read)?;
+    if engine.read.expiry.due().is_some() {
+        engine.background.expired_space.lock().note_expired();
+    }
     // Memory has no newer number that is going to be incorporated.
     let view = engine.read.view.load_full();
     let recovered = view.generations.get(1).and_then(|generation| generation.end());
@@ -129,6 +145,27 @@ pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
     drop(view);
     let dropped = Snapshot::take(&engine.read, KeyspaceId::CATALOG).keyspaces_to_free(usize::MAX);
     unless_damaged(dropped.and_then(|dropped| dropped.into_iter().try_for_each(|id| engine.background.free(id, last))))
+}
+
+/// Loads what the catalog has of the expiry of keyspaces: from here on readers miss what has expired.
+pub(in crate::db) fn load_expiry(read: &Arc<ReadPath>) -> Result<()> {
+    let catalog = Snapshot::take(read, KeyspaceId::CATALOG);
+    let mut limits = BTreeMap::new();
+    let loaded = catalog.visit_catalog(&mut |_, entry| {
+        limits.extend(entry.expiry.map(|expiry| (entry.id, Duration::from_millis(expiry))));
+    });
+    let records = loaded.and_then(|()| {
+        let dates = catalog.numbers_under(catalog::DATES, catalog::date_of)?;
+        Ok((dates, catalog.numbers_under(catalog::EXPIRED, catalog::id_of_expired)?))
+    });
+    // Without them pairs live longer.
+    let (dates, through) = match records {
+        Ok(records) => records,
+        Err(error) => return unless_damaged(Err(error)),
+    };
+    read.expiry.load(limits, dates, through, read.snapshots.clock().date());
+    read.branches.set_expired(read.retention().expired().clone());
+    Ok(())
 }
 
 fn unless_damaged(result: Result<()>) -> Result<()> {

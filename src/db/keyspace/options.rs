@@ -5,6 +5,7 @@ use crate::engine::types::options::Durability;
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
+use std::time::Duration;
 
 /// Options of a keyspace, for `Db::keyspace`. The store remembers them: later openings may leave them out, and one that asks
 /// for something else is an error.
@@ -24,6 +25,13 @@ pub struct KeyspaceOptions {
     pub durability: Option<Durability>,
     /// Compression of its data in new branch files. `None`: that of `Options::compression`.
     pub compression: Option<Compression>,
+    /// How old its pairs get. `None`: they stay until they are deleted.
+    ///
+    /// A pair expires once it has not been written for this long by the system's clock, while the store is closed, too. From
+    /// then on no read finds it, and its space is freed in the background. It is never missed earlier, and found at most one
+    /// part in 200 of the time longer, or 20 milliseconds, whichever is more. Snapshots and iterators see what had not expired
+    /// when they were taken, for as long as they live. In a keyspace with an expiry there are no merges.
+    pub expiry: Option<Duration>,
 }
 
 impl KeyspaceOptions {
@@ -35,7 +43,8 @@ impl KeyspaceOptions {
 
     /// An error if an option is set: the default keyspace has those of `Options`.
     pub(crate) fn check_default(&self) -> Result<()> {
-        if self.merge_operator.is_none() && self.durability.is_none() && self.compression.is_none() {
+        let Self { merge_operator, durability, compression, expiry } = self;
+        if merge_operator.is_none() && durability.is_none() && compression.is_none() && expiry.is_none() {
             return Ok(());
         }
         let reason = "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`";
@@ -60,6 +69,13 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         self.compression = compression.into();
+        self
+    }
+
+    /// Sets the field `expiry`.
+    #[must_use]
+    pub fn expiry(mut self, expiry: impl Into<Option<Duration>>) -> Self {
+        self.expiry = expiry.into();
         self
     }
 }

@@ -5,6 +5,8 @@
 //! that includes the oldest bundle of a leaf writes such versions only for the snapshots of that time
 //! (`merge/retention.rs`). So they become garbage once one of these snapshots is gone. The snapshots are remembered
 //! while the store is open; after the next opening there are none.
+//!
+//! Of what has expired, only the numbers of a file tell: it counts from a half on, so that little is rewritten for it.
 
 use crate::branch::Branch;
 use crate::merge::Retention;
@@ -22,7 +24,7 @@ pub struct Garbage {
 impl Garbage {
     /// A merge under which no older data lies has written the branch.
     pub fn note_written(&self, branch: &Branch, retention: &Retention) {
-        if may_have_garbage(branch) {
+        if has_hidden(branch) {
             self.written_under.lock().insert(branch.meta().file, retention.clone());
         }
     }
@@ -30,9 +32,16 @@ impl Garbage {
     /// Whether a merge under `retention`, with no older data below, may drop data of the branch that is not newer than
     /// `through`.
     pub fn may_be_in(&self, branch: &Branch, retention: &Retention, through: SequenceNumber) -> bool {
+        let meta = branch.meta();
+        self.is_released_in(branch, retention, through)
+            || retention.expired().has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max))
+    }
+
+    /// The same, as far as snapshots decide it.
+    pub fn is_released_in(&self, branch: &Branch, retention: &Retention, through: SequenceNumber) -> bool {
         // Snapshots of newer data do not matter to the caller.
         let end = branch.meta().number_max.min(through);
-        may_have_garbage(branch)
+        has_hidden(branch)
             && self.written_under.lock().get(&branch.meta().file).is_none_or(|before| before.has_lost(retention, end))
     }
 
@@ -47,8 +56,14 @@ impl Garbage {
     }
 }
 
-/// Whether the branch has more than one live version of each key: older versions, tombstones or range tombstones.
+/// Whether a merge with no older data below may drop data of the branch: there is some that newer data hides, or half of it has
+/// expired.
 pub fn may_have_garbage(branch: &Branch) -> bool {
+    has_hidden(branch) || branch.has_half_expired()
+}
+
+/// Whether the branch has more than one live version of each key: older versions, tombstones or range tombstones.
+fn has_hidden(branch: &Branch) -> bool {
     let meta = branch.meta();
     meta.entries > meta.distinct_keys || meta.tombstones > 0 || meta.range_tombstones > 0
 }

@@ -1,5 +1,6 @@
 //! The background work of a store: what all of its tasks use. The files beside this one choose, run and wait for them.
 
+use super::expiry::ExpiredSpace;
 use super::upkeep::Upkeep;
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
@@ -17,6 +18,7 @@ use crate::engine::statistics::gather::Statistics;
 use crate::engine::statistics::live_stats::Publisher;
 use crate::engine::tree_publisher::TreePublisher;
 use crate::engine::write::throttle::Throttle;
+use crate::engine::write::write_path::WritePath;
 use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,10 +35,13 @@ pub(crate) struct Background {
     pub(crate) space: Arc<Space>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     pub(crate) publisher: Arc<TreePublisher>,
+    /// For the ticks of the expiry.
+    pub(crate) write: Arc<WritePath>,
     pub(crate) statistics: Arc<Statistics>,
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) freeing: Freeing,
+    pub(crate) expired_space: Mutex<ExpiredSpace>,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,
     /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.

@@ -104,6 +104,6 @@ impl Background {
 
     /// What live snapshots need retained now.
     pub(super) fn retention(&self) -> Retention {
-        Retention::new(self.read.snapshots.numbers())
+        self.read.retention()
     }
 }

@@ -48,7 +48,8 @@ enum Taken {
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 16] = [
+const PRIORITIES: [(Taken, Line); 17] = [
+    (Taken::ByEvery, expire),
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
     (Taken::ByAll, retry_backed_off),
@@ -85,6 +86,11 @@ pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: 
         }
     }
     None
+}
+
+fn expire(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let is_due = background.expiry_due().is_some_and(|due| background.scheduler.clock.now() >= due);
+    is_due.then_some(Task::Expire).into()
 }
 
 fn grow_ballast(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {

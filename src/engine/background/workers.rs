@@ -63,7 +63,7 @@ impl Background {
         let for_space = (self.health.is_full() || self.disk.is_backed_off()).then_some(now + SPACE_CHECK);
         let removal = state.no_removal_until.filter(|until| *until > now && self.obsolete_files.are_any());
         let cleanup = version_cleanup::is_postponed_until(&self.read, state.last_cleanup, now);
-        let due = for_space.into_iter().chain(removal).chain(cleanup).min();
+        let due = for_space.into_iter().chain(removal).chain(cleanup).chain(self.expiry_due()).min();
         due.map_or(Next::WhenWoken, |due| Next::After(due.saturating_sub(now)))
     }
 
@@ -93,6 +93,7 @@ impl Background {
             Task::Remove => of_kind(BackgroundKind::Remove),
             Task::Drain(_) => of_kind(BackgroundKind::Drain),
             Task::CleanVersions => of_kind(BackgroundKind::CleanVersions),
+            Task::Expire => of_kind(BackgroundKind::Expire),
             Task::GrowBallast | Task::LeaveFullDisk => of_kind(BackgroundKind::KeepSpace),
         });
         self.perform_listed(task, listed.task())
@@ -131,6 +132,7 @@ impl Background {
                 version_cleanup::run(&self.read);
                 Ok(())
             }
+            Task::Expire => self.expire(),
             Task::GrowBallast => self.space.adjust_ballast(),
             Task::LeaveFullDisk => {
                 self.space.try_leave_full();

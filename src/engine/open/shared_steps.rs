@@ -6,6 +6,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
+use crate::engine::expiry::Expiry;
 use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
@@ -99,6 +100,7 @@ impl FileReaders {
             closed: false.into(),
             merge_operators,
             keyspaces: Keyspaces::default(),
+            expiry: Expiry::default(),
             opening: OpeningId::next(),
             process: fork::ForkCount::current(),
         }

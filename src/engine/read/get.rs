@@ -106,9 +106,29 @@ impl ReadPath {
         }
     }
 
-    /// The number and kind of the newest version at or below `at`, or of the range tombstone that hides it. Appends the
-    /// version's value to `out`.
+    /// The number and kind of the newest version at or below `at`, or of the range tombstone that hides it; `Delete` if it has
+    /// expired. Appends the version's value to `out`.
+    #[inline]
     pub(crate) fn newest<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        lookup: Lookup<'_>,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        let start = out.len();
+        let found = self.newest_of_any_age(view, lookup, pages, out)?;
+        if let Some((number, _)) = found
+            && self.expiry.hides(lookup.key.keyspace, number, lookup.at)
+        {
+            out.truncate(start);
+            return Ok(Some((number, Kind::Delete)));
+        }
+        Ok(found)
+    }
+
+    /// Like `newest`, whether or not it has expired.
+    fn newest_of_any_age<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
         lookup: Lookup<'_>,

@@ -17,7 +17,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::memory::Memtable;
 use crate::merge::{Cursor, MergeCursor, PinnedValue, Rows, ScanLength, Values, VisibleCursor};
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Kind, Result, key};
+use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, key};
 
 /// Most rows that a step reads ahead.
 const AHEAD_MAX: usize = 64;
@@ -30,6 +30,13 @@ pub(crate) struct Scope {
     pub(crate) pin: Arc<SnapshotPin>,
     pub(crate) bounds: Bounds,
     pub(crate) values: Values,
+}
+
+impl Scope {
+    /// Up to which number versions have expired for the snapshot.
+    fn expired(&self) -> SequenceNumber {
+        self.read.expiry.through(self.bounds.keyspace, self.pin.number())
+    }
 }
 
 /// Whether a position is on a pair, and whether that pair was returned.
@@ -322,14 +329,15 @@ fn open_cursor(scope: &Scope) -> CachedCursor {
         Box::new(MergeCursor::new(sources))
     };
     let cursor = VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone());
-    CachedCursor { cursor: cursor.masked(is_masked(&view)).wanting(*values), view, memtables }
+    let cursor = cursor.masked(is_masked(&view)).expiring(scope.expired()).wanting(*values);
+    CachedCursor { cursor, view, memtables }
 }
 
 /// Makes a resting cursor over the newest view one for the scope. False if it does not read all that it should.
 fn renew(cached: &mut CachedCursor, scope: &Scope) -> bool {
     let Scope { pin, bounds, values, .. } = scope;
     let masked = is_masked(&cached.view);
-    cached.cursor.renew(pin.number(), (&bounds.lower, bounds.upper.as_deref()), masked, *values);
+    cached.cursor.renew((pin.number(), scope.expired()), (&bounds.lower, bounds.upper.as_deref()), masked, *values);
     // A Memtable that has entries does not become empty again.
     memtables(&cached.view).count() == cached.memtables
 }

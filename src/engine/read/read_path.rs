@@ -5,6 +5,7 @@ use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::LevelFigures;
+use crate::engine::expiry::Expiry;
 use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::range_deletes::RangeDeletes;
@@ -16,7 +17,7 @@ use crate::engine::types::bounds::Bounds;
 use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::stats::{BranchFile, LevelStats, Stats};
 use crate::io::Storage;
-use crate::merge::{MergeOperators, ScanLength};
+use crate::merge::{MergeOperators, Retention, ScanLength};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, Result, fork, key};
@@ -43,6 +44,7 @@ pub(crate) struct ReadPath {
     /// They fold merge operands. A read that finds operands without an operator is an error.
     pub(crate) merge_operators: Arc<MergeOperators>,
     pub(crate) keyspaces: Keyspaces,
+    pub(crate) expiry: Expiry,
     pub(crate) opening: OpeningId,
     /// The process that opened the store.
     pub(crate) process: fork::ForkCount,
@@ -56,6 +58,12 @@ impl ReadPath {
             return Err(Error::Closed);
         }
         self.check_process()
+    }
+
+    /// What incorporations and merges that begin now must retain.
+    pub(crate) fn retention(&self) -> Retention {
+        let (numbers, expired) = self.expiry.for_all(|| self.snapshots.numbers());
+        Retention::new(numbers).with_expired(expired)
     }
 
     /// The statistics of the read path; the others are zero.

@@ -18,6 +18,8 @@ pub(crate) enum Task {
     Drain(Arc<Generation>),
     /// Remove versions from memory that no snapshot needs any more.
     CleanVersions,
+    /// Look at the time for keyspaces whose pairs expire.
+    Expire,
     /// Create or grow the ballast.
     GrowBallast,
     /// Check whether a full disk has space again.
@@ -49,9 +51,12 @@ impl Task {
         match self {
             Self::Incorporate(_, end) => TaskKind::Incorporate(*end),
             Self::Job(..) => TaskKind::Job,
-            Self::Remove | Self::Drain(_) | Self::CleanVersions | Self::GrowBallast | Self::LeaveFullDisk => {
-                TaskKind::Other
-            }
+            Self::Remove
+            | Self::Drain(_)
+            | Self::CleanVersions
+            | Self::Expire
+            | Self::GrowBallast
+            | Self::LeaveFullDisk => TaskKind::Other,
         }
     }
 }

@@ -35,11 +35,23 @@ pub(crate) struct KeyspaceInfo {
     pub(crate) durability: Option<Durability>,
     opening: OpeningId,
     is_dropped: AtomicBool,
+    /// Whether its pairs expire.
+    expires: AtomicBool,
 }
 
 impl KeyspaceInfo {
     pub(crate) fn new(id: KeyspaceId, name: &str, durability: Option<Durability>, opening: OpeningId) -> Arc<Self> {
-        Arc::new(Self { id, name: name.into(), durability, opening, is_dropped: false.into() })
+        Arc::new(Self { id, name: name.into(), durability, opening, is_dropped: false.into(), expires: false.into() })
+    }
+
+    /// Sets whether its pairs expire.
+    pub(crate) fn set_expires(&self, expires: bool) {
+        self.expires.store(expires, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn expires(&self) -> bool {
+        self.expires.load(Ordering::Relaxed)
     }
 
     /// Marks it as dropped.

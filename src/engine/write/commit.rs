@@ -11,7 +11,6 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::{Space, SpaceNeed};
-#[cfg(feature = "async")]
 use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
@@ -81,8 +80,7 @@ impl Committer {
 
     /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another
     /// generation to take it.
-    #[cfg(feature = "async")]
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let view = self.read.view.load();
         view.generations.len() < GENERATIONS_MAX
             && !self.generations.is_full(view.newest())
@@ -119,6 +117,9 @@ impl Committer {
                 || (self.log.over_budget() && self.generations.is_worth_switching(generation))
                 || large.as_ref().is_some_and(|large| !large.fits(&generation.memtable));
             if is_full {
+                if write.mode.tick.is_some() && view.generations.len() >= GENERATIONS_MAX {
+                    return Ok(WriteOutcome::Conflict(Conflict::NoRoom));
+                }
                 let full = Arc::clone(generation);
                 drop(view);
                 self.generations.make_room(&full)?;
@@ -131,12 +132,12 @@ impl Committer {
             if let Err(error) = self.prepare_record(thread, write) {
                 self.durable_log.note_failure();
                 // The space of the ballast, and what background work frees, is for deletes.
-                let are_deletes = write.mode.drops.is_some() || entries.iter().all(|entry| entry.kind == Kind::Delete);
+                let are_deletes = write.mode.frees_space() || entries.iter().all(|entry| entry.kind == Kind::Delete);
                 drop(view);
                 if error.is_disk_full()
                     && are_deletes
                     && (self.space.meet_full_disk(&error, SpaceNeed::Memory)
-                        || self.space.wait_for_space(&mut waits_since))
+                        || (write.mode.tick.is_none() && self.space.wait_for_space(&mut waits_since)))
                 {
                     continue;
                 }
@@ -205,6 +206,10 @@ impl Committer {
             if let Some(dropped) = write.mode.drops {
                 dropped.mark_dropped();
             }
+            if let Some(Some(moment)) = write.mode.tick {
+                // Rule E1.
+                moment.begin(number);
+            }
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, (number, tombstones), newest_snapshot);
             } else {
@@ -229,6 +234,9 @@ impl Committer {
                 drop(turn);
             }
             self.durable_log.note_write();
+            if write.mode.expires() && read.expiry.note_write() {
+                self.scheduler.ask_for_workers();
+            }
             prepared.note_retained(generation);
             if folds.is_any() {
                 prepared.note_long_chains(long_chains);

@@ -6,7 +6,7 @@
 
 use super::commit::Write;
 use super::mode::WriteMode;
-use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
+use super::precondition::{Precondition, ReadKey, WriteOutcome};
 use super::sizes::{check_operand, check_sizes};
 use super::write_path::WritePath;
 use crate::engine::types::batch::WriteBatch;
@@ -68,9 +68,7 @@ impl WritePath {
         let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
         Ok(match self.write_all(&effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => true,
-            WriteOutcome::Conflict(
-                Conflict::NewerVersion(_) | Conflict::GenerationIncorporated | Conflict::RangeWritten,
-            ) => false,
+            WriteOutcome::Conflict(_) => false,
         })
     }
 

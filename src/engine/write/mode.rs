@@ -1,5 +1,6 @@
 //! How a write is done, besides what it writes.
 
+use crate::engine::expiry::Moment;
 use crate::engine::types::keyspace_info::{KeyspaceInfo, OpeningId};
 use crate::engine::types::options::Durability;
 use crate::util::Result;
@@ -13,12 +14,25 @@ pub(crate) struct WriteMode<'a> {
     pub(crate) keyspaces: &'a [Arc<KeyspaceInfo>],
     /// The keyspace that it drops: all its keys are among the deleted ranges.
     pub(crate) drops: Option<&'a KeyspaceInfo>,
+    /// The write of a tick of the expiry, which the background does: it is not delayed and does not wait for memory. At its
+    /// number the moment begins, if there is one.
+    pub(crate) tick: Option<Option<&'a Moment>>,
 }
 
 impl<'a> WriteMode<'a> {
     /// A write of these keyspaces.
     pub(crate) fn new(durability: Durability, keyspaces: &'a [Arc<KeyspaceInfo>]) -> Self {
-        Self { durability, keyspaces, drops: None }
+        Self { durability, keyspaces, drops: None, tick: None }
+    }
+
+    /// Whether it leads to free space, whatever it writes.
+    pub(super) fn frees_space(&self) -> bool {
+        self.drops.is_some() || self.tick.is_some()
+    }
+
+    /// Whether a keyspace whose pairs expire is among those that it writes.
+    pub(super) fn expires(&self) -> bool {
+        self.keyspaces.iter().any(|keyspace| keyspace.expires())
     }
 
     /// An error if it names a keyspace of another store.

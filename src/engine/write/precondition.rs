@@ -76,6 +76,8 @@ pub(crate) enum Conflict {
     GenerationIncorporated,
     /// Another writer has marked the registered ranges.
     RangeWritten,
+    /// There is no memory for the write, which must not wait (`WriteMode::tick`).
+    NoRoom,
 }
 
 impl Precondition<'_> {

@@ -228,8 +228,8 @@ impl WritePath {
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
     fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>, mode: WriteMode<'_>) -> Result<Entry<'a>> {
         match change {
-            KeyChange::Put(_) | KeyChange::Merge(_) if mode.drops.is_none() => self.health.check_put()?,
-            // Deletes free space, and so does the drop of a keyspace.
+            KeyChange::Put(_) | KeyChange::Merge(_) if !mode.frees_space() => self.health.check_put()?,
+            // Deletes free space, and so do the drop of a keyspace and its expiry.
             _ => self.health.check()?,
         }
         let hash = key.hash();
@@ -260,7 +260,9 @@ impl WritePath {
         let thread = borrowed.state();
         let of_entries = write.entries.iter().map(|entry| entry.key.bytes.len() + entry.value.len());
         let user_bytes: usize = of_entries.chain(write.deleted.iter().map(UserRange::bytes)).sum();
-        self.throttle.slow_down(thread, user_bytes as u64);
+        if write.mode.tick.is_none() {
+            self.throttle.slow_down(thread, user_bytes as u64);
+        }
         let mut long_chains = Vec::new();
         let number = match self.committer.commit(thread, write, &mut long_chains) {
             Ok(WriteOutcome::Written(number)) => number,

@@ -23,6 +23,10 @@ impl Clock for RunningClock {
     fn sleep(&self, time: Duration) {
         SystemClock.sleep(time);
     }
+
+    fn date(&self) -> Duration {
+        self.now()
+    }
 }
 
 /// For a store without.
@@ -36,5 +40,9 @@ impl Clock for SteppedClock {
 
     fn sleep(&self, time: Duration) {
         self.0.lock().pass(time);
+    }
+
+    fn date(&self) -> Duration {
+        self.now()
     }
 }

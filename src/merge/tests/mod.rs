@@ -1,5 +1,6 @@
 //! Tests of merge, visibility and retention against models, from printed seeds.
 
+mod expiry;
 mod folding;
 mod merge;
 mod range_tombstones;

@@ -45,16 +45,21 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
+fn at() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..22, 0u64..1 << 40, Just(1 << 50)]
+}
+
 /// The pairs of the rows, how many entries were taken, and the key that was passed last.
 type Read = (Vec<(Vec<u8>, Vec<u8>)>, usize, Vec<u8>);
 
 fn read(
-    (count, at, with_values): (usize, u64, bool),
+    (count, (at, expired), with_values): (usize, (u64, u64), bool),
     before: &[u8],
     take: impl FnOnce(&mut RowReader<'_>) -> usize,
 ) -> Read {
     let (mut rows, mut key, mut scratch) = (Rows::default(), before.to_vec(), Vec::new());
-    let mut reader = RowReader::new((&mut rows, count), SequenceNumber(at), with_values, &mut key, &mut scratch);
+    let numbers = (SequenceNumber(at), SequenceNumber(expired));
+    let mut reader = RowReader::new((&mut rows, count), numbers, with_values, &mut key, &mut scratch);
     let taken = take(&mut reader);
     reader.end();
     let mut pairs = Vec::new();
@@ -68,7 +73,7 @@ proptest! {
     #[test]
     fn a_page_gives_the_rows_of_its_entries(
         entries in entries(),
-        how in (1usize..70, prop_oneof![0u64..22, 0u64..1 << 40, Just(1 << 50)], any::<bool>()),
+        how in (1usize..70, (at(), prop_oneof![Just(0u64), at()]), any::<bool>()),
         (from, before) in (any::<proptest::sample::Index>(), any::<bool>()),
     ) {
         let payload = page(&entries);

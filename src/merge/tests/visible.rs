@@ -7,14 +7,19 @@ use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::ops::ControlFlow;
 
 /// The live keys of a snapshot within the bounds, in order.
-fn model(entries: &[VecEntry], at: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Vec<VecEntry> {
+fn model(
+    entries: &[VecEntry],
+    (at, expired): (SequenceNumber, SequenceNumber),
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> Vec<VecEntry> {
     let mut seen: Vec<VecEntry> = Vec::new();
     let mut decided: Option<&[u8]> = None;
     for entry in entries {
         let inside = &entry.key[..] >= lower && upper.is_none_or(|upper| &entry.key[..] < upper);
         if inside && entry.number <= at && decided != Some(&entry.key[..]) {
             decided = Some(&entry.key);
-            if entry.kind != Kind::Delete {
+            if entry.kind != Kind::Delete && entry.number > expired {
                 seen.push(entry.clone());
             }
         }
@@ -79,13 +84,14 @@ fn read_ahead(
 }
 
 /// With few keys, chains of versions are far longer than what is skipped step by step.
-fn case(random: &mut Random) -> (Vec<VecEntry>, SequenceNumber, Vec<u8>, Option<Vec<u8>>) {
+fn case(random: &mut Random) -> (Vec<VecEntry>, (SequenceNumber, SequenceNumber), Vec<u8>, Option<Vec<u8>>) {
     let (count, space) = (random.below(120), random.below(16) + 1);
     let entries = sorted(random.versions(count, space));
     let at = random.number(count + 1);
     let lower = if random.below(2) == 0 { Vec::new() } else { random.key(16) };
     let upper = (random.below(2) == 0).then(|| random.key(16));
-    (entries, at, lower, upper)
+    let expired = if random.below(2) == 0 { SequenceNumber::ZERO } else { random.number(count + 1) };
+    (entries, (at, expired), lower, upper)
 }
 
 #[test]
@@ -101,7 +107,7 @@ fn random_movements_match_the_rule() {
             sources[source].push(entry);
         }
         let merge = MergeCursor::new(sources.into_iter().map(VecCursor::new).collect());
-        let mut cursor = VisibleCursor::new(merge, at, lower, upper);
+        let mut cursor = VisibleCursor::new(merge, at.0, lower, upper).expiring(at.1);
         let mut stands = None;
         for _ in 0..60 {
             stands = move_randomly(&mut random, &mut cursor, &model, stands).unwrap();
@@ -119,7 +125,7 @@ fn after_an_error_the_cursor_is_unpositioned_until_a_seek() {
         let (entries, at, lower, upper) = case(&mut random);
         let model = model(&entries, at, &lower, upper.as_deref());
         let inner = VecCursor::new(entries).failing_after(random.below(100) as u32);
-        let mut cursor = VisibleCursor::new(inner, at, lower, upper);
+        let mut cursor = VisibleCursor::new(inner, at.0, lower, upper).expiring(at.1);
         let mut stands = None;
         for _ in 0..100 {
             stands = move_randomly(&mut random, &mut cursor, &model, stands).unwrap_or_else(|_| {

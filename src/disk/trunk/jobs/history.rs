@@ -69,7 +69,7 @@ impl History {
     /// Whether the oldest run of a leaf may have data that only snapshots needed that are gone.
     pub fn is_released(&self, leaf: &Node, retention: &Retention) -> bool {
         let oldest = leaf.bundles.first().filter(|bundle| bundle.is_compacted());
-        let may_be_in = |branch: &Arc<Branch>| self.garbage.may_be_in(branch, retention, SequenceNumber::MAX);
+        let may_be_in = |branch: &Arc<Branch>| self.garbage.is_released_in(branch, retention, SequenceNumber::MAX);
         oldest.is_some_and(|oldest| oldest.branches.iter().any(may_be_in))
     }
 

@@ -12,7 +12,7 @@ use crate::disk::runs::run::{self, Key};
 use crate::disk::runs::run_cursor::{merged, seek_together};
 use crate::disk::trunk::options::SPLIT_FILL_PERCENT;
 use crate::disk::trunk::tree::node::Node;
-use crate::merge::{Cursor, EntryRef, Retention};
+use crate::merge::{Cursor, EntryRef};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 
@@ -98,7 +98,8 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
     let tombstones = run::range_tombstones(&runs, &leaf.lower, upper)?;
     // These pages may enter the cache: reads of the leaf will need them.
     let mut cursor = merged(runs, Purpose::Read);
-    let without_snapshots = Pass { retention: &Retention::default(), ..*pass };
+    let retention = pass.retention.without_pins();
+    let without_snapshots = Pass { retention: &retention, ..*pass };
     for start in windows(leaf) {
         let (mut filter, mut newest) = (pass.filter(&tombstones, true), without_snapshots.filter(&tombstones, true));
         let target = Target { key: &start, number: SequenceNumber::MAX, backward: false };

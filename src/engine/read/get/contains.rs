@@ -13,34 +13,34 @@ impl ReadPath {
     pub(crate) fn contains_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<bool> {
         let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
-        let kind = match newest_kind_in_memory(&view, lookup) {
+        let newest = match newest_kind_in_memory(&view, lookup) {
             None => self.newest_kind_in_tree(&view, lookup)?,
             in_memory => in_memory,
         };
-        match kind {
-            None | Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
-            Some(Kind::Put | Kind::ValueReference) => Ok(true),
+        match newest {
+            None | Some((_, Kind::Delete | Kind::RangeDelete)) => Ok(false),
+            Some((number, _)) if self.expiry.hides(key.keyspace, number, at) => Ok(false),
+            Some((_, Kind::Put | Kind::ValueReference)) => Ok(true),
             // Operands are folded, so that the answer is that of a get, errors included.
             Some(_) => self.find(&view, lookup, &mut BlockingPages::new(), &mut Vec::new()),
         }
     }
 
-    fn newest_kind_in_tree(&self, view: &View, lookup: Lookup<'_>) -> Result<Option<Kind>> {
+    fn newest_kind_in_tree(&self, view: &View, lookup: Lookup<'_>) -> Result<Option<(SequenceNumber, Kind)>> {
         let Lookup { key, hash, at, .. } = lookup;
         key.with_encoded(|key| {
             let mut value = Vec::new();
             // An item is a small value.
-            if self.cache.items().get(key, hash, at, &mut value).is_some() {
-                return Ok(Some(Kind::Put));
+            if let Some(number) = self.cache.items().get(key, hash, at, &mut value) {
+                return Ok(Some((number, Kind::Put)));
             }
-            let found = view.disk.get(key, hash, at, &mut ValuelessPages::new(), &mut value)?;
-            Ok(found.map(|(_, kind)| kind))
+            view.disk.get(key, hash, at, &mut ValuelessPages::new(), &mut value)
         })
     }
 }
 
 /// As the part of `ReadPath::newest` that searches memory.
-fn newest_kind_in_memory(view: &View, lookup: Lookup<'_>) -> Option<Kind> {
+fn newest_kind_in_memory(view: &View, lookup: Lookup<'_>) -> Option<(SequenceNumber, Kind)> {
     let Lookup { key, hash, at, .. } = lookup;
     view.generations.iter().find_map(|generation| {
         let memtable = &generation.memtable;
@@ -52,8 +52,8 @@ fn newest_kind_in_memory(view: &View, lookup: Lookup<'_>) -> Option<Kind> {
         };
         let hit = memtable.newest_kind(key.keyspace, key.bytes, hash, at);
         if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
-            return Some(Kind::RangeDelete);
+            return Some((covering, Kind::RangeDelete));
         }
-        hit.map(|(_, kind)| kind)
+        hit
     })
 }
