@@ -51,7 +51,7 @@ impl Db {
     ///
     /// # Errors
     /// `KeyspaceMismatch` if it has another option than this call asks for (only a merge operator may be added to a keyspace
-    /// that has none), or a merge operator that is neither one of `merge_operators` nor given. `InvalidArgument` for a name of
+    /// that has none; `Keyspace::set_options` changes the others), or a merge operator that is neither one of `merge_operators` nor given. `InvalidArgument` for a name of
     /// another length, or for options of the default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_name(name)?;
@@ -81,7 +81,6 @@ impl Db {
             expiry: expiry.map(|expiry| expiry.as_millis() as u64),
             ..entry
         };
-        check_entry(&wanted)?;
         let entry = self.record(name, known, wanted)?;
         let is_known = |operator: &Arc<dyn MergeOperator>| {
             operators.get(entry.id).is_some_and(|known| Arc::ptr_eq(&known, operator))
@@ -99,27 +98,6 @@ impl Db {
         let info = info.or_insert_with(|| KeyspaceInfo::new(entry.id, name, durability, self.engine.read.opening));
         info.set_expires(expiry.is_some());
         Ok(self.with_info(Arc::clone(info)))
-    }
-
-    /// Writes an entry of the catalog if it differs from what is there. A new one gets an id.
-    fn record(&self, name: &str, known: Option<CatalogEntry>, wanted: CatalogEntry) -> Result<CatalogEntry> {
-        if known.as_ref() == Some(&wanted) {
-            return Ok(wanted);
-        }
-        let mut writes = Vec::new();
-        let mut entry = wanted;
-        if known.is_none() {
-            entry.id = self
-                .engine
-                .read
-                .keyspaces
-                .at_least_first_unused(self.snapshot().next_keyspace()?, || self.snapshot().last_used_keyspace())?;
-            let next = KeyspaceId(entry.id.0 + 1);
-            writes.push(put(catalog::NEXT_ID, catalog::encode_next_id(next)));
-        }
-        writes.push(put(&catalog::key_of(name), entry.encode()));
-        self.change_catalog(Effects { writes, deleted: Vec::new() }, None)?;
-        Ok(entry)
     }
 
     /// Drops a keyspace: its name and all its keys, in one small write. Returns whether it existed. Its space is freed in the
@@ -192,6 +170,106 @@ impl Db {
     /// Those of reads.
     pub fn keyspace_names(&self) -> Result<Vec<String>> {
         self.snapshot().keyspace_names()
+    }
+}
+
+/// Its options.
+impl Keyspace {
+    /// Its options, as the store remembers them. The default keyspace has none.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # use std::time::Duration;
+    /// use alluvium::KeyspaceOptions;
+    /// let hour = Duration::from_secs(3600);
+    /// let sessions = db.keyspace("sessions", KeyspaceOptions::new().expiry(hour))?;
+    /// assert_eq!(sessions.options()?.expiry, Some(hour));
+    /// sessions.set_options(sessions.options()?.expiry(hour * 8))?;
+    /// assert_eq!(sessions.options()?.expiry, Some(hour * 8));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `KeyspaceDropped`; otherwise those of reads.
+    pub fn options(&self) -> Result<KeyspaceOptions> {
+        if self.id() == KeyspaceId::DEFAULT {
+            return Ok(KeyspaceOptions::new());
+        }
+        let entry = self.entry()?;
+        Ok(KeyspaceOptions {
+            merge_operator: self.engine.read.merge_operators.get(self.id()).or_else(|| named(&entry.merge_operator)),
+            durability: entry.durability.and_then(durability_of),
+            compression: entry.compression,
+            expiry: entry.expiry.map(Duration::from_millis),
+        })
+    }
+
+    /// Gives it these options in place of those that it has. One that is left out is from now on that of the store; only the
+    /// merge operator stays, since there may be operands of it. Durability is that of later writes, compression that of files
+    /// that are written later. An expiry applies to what the keyspace has, too: what has expired already stays so, and what was
+    /// written while no keyspace had an expiry counts as written now.
+    ///
+    /// # Errors
+    /// `KeyspaceMismatch` for another merge operator than it has, `KeyspaceDropped`, `InvalidArgument` as for `Db::keyspace`.
+    /// Otherwise like `put`.
+    pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
+        if self.id() == KeyspaceId::DEFAULT {
+            return options.check_default();
+        }
+        self.engine.read.check_open()?;
+        let _catalog = self.engine.read.keyspaces.lock();
+        let known = self.entry()?;
+        let operators = &self.engine.read.merge_operators;
+        let known_operator = || operators.get(self.id()).or_else(|| named(&known.merge_operator));
+        let operator = choose_operator(self.name(), &known, options.merge_operator, known_operator)?;
+        let expiry = options.expiry.map(expiry_of).transpose()?;
+        let wanted = CatalogEntry {
+            id: self.id(),
+            merge_operator: operator.as_ref().map_or(String::new(), |operator| operator.name().to_owned()),
+            durability: options.durability.map(byte_of),
+            compression: options.compression,
+            expiry: expiry.map(|expiry| expiry.as_millis() as u64),
+        };
+        self.record(self.name(), Some(known), wanted)?;
+        if let Some(operator) = operator {
+            operators.add(self.id(), operator);
+        }
+        let branches = &self.engine.read.branches;
+        branches.compressions.insert(self.id(), options.compression.unwrap_or(branches.form.compression));
+        self.info.set_durability(options.durability);
+        self.engine.read.expiry.set(self.id(), expiry);
+        self.info.set_expires(expiry.is_some());
+        self.engine.background.scheduler.wake_workers();
+        Ok(())
+    }
+
+    /// Its entry in the catalog.
+    fn entry(&self) -> Result<CatalogEntry> {
+        let entry = self.checked(self.snapshot().catalog_entry(self.name()))?;
+        entry.filter(|entry| entry.id == self.id()).ok_or_else(|| self.info.dropped())
+    }
+
+    /// Writes an entry of the catalog if it differs from what is there. A new one gets an id.
+    fn record(&self, name: &str, known: Option<CatalogEntry>, wanted: CatalogEntry) -> Result<CatalogEntry> {
+        if known.as_ref() == Some(&wanted) {
+            return Ok(wanted);
+        }
+        check_entry(&wanted)?;
+        let mut writes = Vec::new();
+        let mut entry = wanted;
+        if known.is_none() {
+            entry.id = self
+                .engine
+                .read
+                .keyspaces
+                .at_least_first_unused(self.snapshot().next_keyspace()?, || self.snapshot().last_used_keyspace())?;
+            let next = KeyspaceId(entry.id.0 + 1);
+            writes.push(put(catalog::NEXT_ID, catalog::encode_next_id(next)));
+        }
+        writes.push(put(&catalog::key_of(name), entry.encode()));
+        self.change_catalog(Effects { writes, deleted: Vec::new() }, None)?;
+        Ok(entry)
     }
 
     /// Applies a change of the catalog. Returns its number.

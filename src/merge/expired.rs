@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn each_keyspace_has_its_number() {
         let number = SequenceNumber;
-        let expired = Expired::new([(KeyspaceId(7), number(70)), (KeyspaceId(3), number(30)), (KeyspaceId(5), number(0))]);
+        let expired =
+            Expired::new([(KeyspaceId(7), number(70)), (KeyspaceId(3), number(30)), (KeyspaceId(5), number(0))]);
         assert_eq!(expired.through_all(), [(KeyspaceId(3), number(30)), (KeyspaceId(7), number(70))]);
         assert_eq!([2, 3, 4, 5, 7, 8].map(|id| expired.through(KeyspaceId(id)).0), [0, 30, 0, 0, 70, 0]);
         let half = |first: &[u8], last: &[u8], from, to| expired.has_half((first, last), (number(from), number(to)));

@@ -81,7 +81,22 @@ impl<C: Cursor> VisibleCursor<C> {
         let (key, value, operands) = (Vec::new(), Vec::new(), Vec::new());
         let (state, number, kind) = (State::Unpositioned, at, Kind::Void);
         let (masked, values, pinned) = (false, Values::Borrowed, None);
-        Self { inner, at, expired: SequenceNumber::ZERO, lower, upper, state, key, value, number, kind, operands, masked, values, pinned }
+        Self {
+            inner,
+            at,
+            expired: SequenceNumber::ZERO,
+            lower,
+            upper,
+            state,
+            key,
+            value,
+            number,
+            kind,
+            operands,
+            masked,
+            values,
+            pinned,
+        }
     }
 
     /// Sets whether to ask `inner` for range tombstones. If no source has any, no key pays for the question.
@@ -217,7 +232,8 @@ impl<C: Cursor> VisibleCursor<C> {
         }
         // Going forward, `value` is not in use.
         let with_values = self.values != Values::Skipped;
-        let mut reader = RowReader::new((rows, count), (self.at, self.expired), with_values, &mut self.key, &mut self.value);
+        let mut reader =
+            RowReader::new((rows, count), (self.at, self.expired), with_values, &mut self.key, &mut self.value);
         let limit = self.upper.as_deref().map_or(Limit::NONE, Limit::at);
         let limit = limit.min(deleted.as_deref().map_or(Limit::NONE, Limit::at));
         self.state = State::Unpositioned;

@@ -95,7 +95,7 @@ impl Keyspace {
 
     #[inline]
     pub(super) fn durability(&self, options: WriteOptions) -> Durability {
-        options.durability.or(self.info.durability).unwrap_or(self.engine.write.durability)
+        options.durability.or(self.info.durability()).unwrap_or(self.engine.write.durability)
     }
 
     /// The result of a read, unless the keyspace was dropped before it.

@@ -6,6 +6,7 @@
 use super::background::Background;
 use crate::engine::expiry::TickPlan;
 use crate::engine::state::freeing::FreedRange;
+use crate::engine::state::view::View;
 use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::options::Durability;
@@ -13,8 +14,9 @@ use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog;
+use crate::format::manifest_edit::BranchMeta;
 use crate::util::{FileNumber, KeyspaceId, Result, SequenceNumber, key, limits};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The time between two looks at the files.
@@ -84,39 +86,33 @@ impl Background {
             (catalog::key_of_expired(*keyspace), KeyChange::Put(catalog::encode_number(*through)))
         };
         let changes = plan.dates.iter().map(of_date).chain(plan.through.iter().map(of_keyspace));
-        let write = |(key, change): (Vec<u8>, _)| KeyWrite { key: UserKey::new(KeyspaceId::CATALOG, &key).to_owned(), change };
+        let write =
+            |(key, change): (Vec<u8>, _)| KeyWrite { key: UserKey::new(KeyspaceId::CATALOG, &key).to_owned(), change };
         let effects = Effects { writes: changes.map(write).collect(), deleted: Vec::new() };
         let mode = WriteMode { tick: Some(plan.moment.as_deref()), ..WriteMode::new(Durability::Buffered, &[]) };
         matches!(self.write.write_all(&effects, None, mode), Ok(WriteOutcome::Written(_)))
     }
 
-    /// Asks for the compaction of key ranges of which at least half has expired for all readers.
+    /// Asks for the compaction of keyspaces of which at least half has expired for all readers, or of such parts of them.
     fn look_for_expired_space(&self) -> Result<()> {
         let expired = self.read.retention().expired().clone();
         let view = self.read.view.load_full();
-        let (mut live, mut ranges) = (BTreeSet::new(), Vec::new());
+        let (mut live, mut found) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
         let mut space = self.expired_space.lock();
         view.disk.visit_branches(&mut |_, branch| {
             let meta = branch.meta();
-            let numbers = (meta.number_min, meta.number_max);
             if !live.insert(meta.file) || space.asked.contains(&meta.file) {
                 return;
             }
-            if expired.has_half((&meta.key_min, &meta.key_max), numbers) {
-                let mut upper = meta.key_max.clone();
-                if !meta.open_ended {
-                    upper.push(0);
-                }
-                let values = meta.value_files.len() as u64 * limits::VALUE_FILE_BYTES_MIN as u64;
-                let number = expired.through(key::keyspace(&meta.key_min));
-                let range = FreedRange { lower: meta.key_min.clone(), upper, number, bytes: meta.bytes + values };
-                ranges.push((range, vec![meta.file]));
+            if expired.has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max)) {
+                let keyspace = key::keyspace(&meta.key_min);
+                found.entry(keyspace).or_default().push(ExpiredRange::of(meta, expired.through(keyspace)));
             }
         });
         space.asked.retain(|file| live.contains(file));
         let mut is_asked = false;
-        for (range, files) in joined(ranges) {
-            if range.bytes >= view.disk.approximate_bytes(&range.lower, Some(&range.upper))? / 2 {
+        for (keyspace, ranges) in found {
+            for ExpiredRange { range, files } in choose(keyspace, ranges, &view)? {
                 space.asked.extend(files);
                 is_asked |= self.freeing.add(range, view.disk.figures().file_bytes, self.disk.freed_bytes_min());
             }
@@ -134,20 +130,61 @@ impl Background {
     }
 }
 
-/// The ranges, of which those that overlap are joined, with the files in them.
-fn joined(mut ranges: Vec<(FreedRange, Vec<FileNumber>)>) -> Vec<(FreedRange, Vec<FileNumber>)> {
-    ranges.sort_by(|(one, _), (other, _)| one.lower.cmp(&other.lower));
-    let mut joined: Vec<(FreedRange, Vec<FileNumber>)> = Vec::new();
-    for (range, files) in ranges {
+/// A range of keys in which files are that have expired.
+struct ExpiredRange {
+    /// With the bytes of these files, and of the value files that they refer to.
+    range: FreedRange,
+    files: Vec<FileNumber>,
+}
+
+impl ExpiredRange {
+    fn of(meta: &BranchMeta, number: SequenceNumber) -> Self {
+        let mut upper = meta.key_max.clone();
+        if !meta.open_ended {
+            upper.push(0);
+        }
+        let values = meta.value_files.len() as u64 * limits::VALUE_FILE_BYTES_MIN as u64;
+        let range = FreedRange { lower: meta.key_min.clone(), upper, number, bytes: meta.bytes + values };
+        Self { range, files: vec![meta.file] }
+    }
+
+    fn join(&mut self, other: Self) {
+        let upper = std::mem::take(&mut self.range.upper);
+        self.range.upper = upper.max(other.range.upper);
+        self.range.bytes += other.range.bytes;
+        self.files.extend(other.files);
+    }
+
+    /// Whether at least half of what is in its keys has expired.
+    fn is_worth_it(&self, view: &View) -> Result<bool> {
+        let all = view.disk.approximate_bytes(&self.range.lower, Some(&self.range.upper))?;
+        Ok(self.range.bytes >= all / 2)
+    }
+}
+
+/// What to compact of a keyspace with these ranges: all of it, or those of the ranges that are worth it.
+fn choose(keyspace: KeyspaceId, mut ranges: Vec<ExpiredRange>, view: &View) -> Result<Vec<ExpiredRange>> {
+    ranges.sort_by(|one, other| one.range.lower.cmp(&other.range.lower));
+    let (lower, upper) = key::encoded_range(keyspace, &[], None);
+    let number = ranges.iter().map(|part| part.range.number).max().unwrap_or_default();
+    let bytes = ranges.iter().map(|part| part.range.bytes).sum();
+    let files = ranges.iter().flat_map(|part| &part.files).copied().collect();
+    let whole = ExpiredRange { range: FreedRange { lower, upper, number, bytes }, files };
+    if whole.is_worth_it(view)? {
+        return Ok(vec![whole]);
+    }
+    let mut joined: Vec<ExpiredRange> = Vec::new();
+    for part in ranges {
         match joined.last_mut() {
-            Some((last, of_last)) if range.lower < last.upper => {
-                last.upper = last.upper.clone().max(range.upper);
-                last.number = last.number.max(range.number);
-                last.bytes += range.bytes;
-                of_last.extend(files);
-            }
-            _ => joined.push((range, files)),
+            Some(last) if part.range.lower < last.range.upper => last.join(part),
+            _ => joined.push(part),
         }
     }
-    joined
+    let mut chosen = Vec::new();
+    for part in joined {
+        if part.is_worth_it(view)? {
+            chosen.push(part);
+        }
+    }
+    Ok(chosen)
 }

@@ -86,10 +86,7 @@ impl Expiry {
     }
 
     /// The numbers of all readers, which `numbers` returns, and what has expired for all of them.
-    pub(crate) fn for_all(
-        &self,
-        numbers: impl FnOnce() -> Vec<SequenceNumber>,
-    ) -> (Vec<SequenceNumber>, Arc<Expired>) {
+    pub(crate) fn for_all(&self, numbers: impl FnOnce() -> Vec<SequenceNumber>) -> (Vec<SequenceNumber>, Arc<Expired>) {
         self.history.for_all(numbers)
     }
 
@@ -148,12 +145,14 @@ impl Expiry {
 }
 
 impl State {
-    /// What has expired by a date.
+    /// What has expired by a date, or had before: what is gone does not come back when a keyspace gets another expiry.
     fn expired(&self, now: Date) -> Expired {
-        let through = self.limits.iter().map(|(keyspace, limit)| {
+        let mut through: BTreeMap<_, _> = self.saved.through_all().iter().copied().collect();
+        for (keyspace, limit) in &self.limits {
             let by_now = now.checked_sub(date_of(*limit)).map_or(SequenceNumber::ZERO, |date| self.dates.through(date));
-            (*keyspace, by_now.max(self.saved.through(*keyspace)))
-        });
+            let through = through.entry(*keyspace).or_default();
+            *through = by_now.max(*through);
+        }
         Expired::new(through)
     }
 

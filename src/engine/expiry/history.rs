@@ -97,10 +97,7 @@ impl History {
     /// The numbers of all readers, and what has expired for all of them. `numbers` is called in between: a snapshot that is
     /// taken after it has the newest moment from before it, or a later one. *Otherwise:* a merge drops what has expired at a
     /// moment that such a snapshot does not have.
-    pub(super) fn for_all(
-        &self,
-        numbers: impl FnOnce() -> Vec<SequenceNumber>,
-    ) -> (Vec<SequenceNumber>, Arc<Expired>) {
+    pub(super) fn for_all(&self, numbers: impl FnOnce() -> Vec<SequenceNumber>) -> (Vec<SequenceNumber>, Arc<Expired>) {
         let moments = self.moments.load_full();
         let begun = moments.iter().rposition(|moment| moment.is_for(SequenceNumber::MAX));
         let numbers = numbers();

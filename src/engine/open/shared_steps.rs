@@ -3,10 +3,10 @@
 
 use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
+use crate::engine::expiry::Expiry;
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
-use crate::engine::expiry::Expiry;
 use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::shared_snapshot::SharedSnapshot;

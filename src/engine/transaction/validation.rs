@@ -69,7 +69,9 @@ impl WritePath {
             match self.write_all(effects, Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key(), mode)),
-                WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten | Conflict::NoRoom) => {}
+                WriteOutcome::Conflict(
+                    Conflict::GenerationIncorporated | Conflict::RangeWritten | Conflict::NoRoom,
+                ) => {}
             }
         }
     }

@@ -11,6 +11,7 @@
 use super::options::Durability;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::util::{Error, KeyspaceId, Result};
+use crossbeam_utils::atomic::AtomicCell;
 
 /// The name of the default keyspace.
 pub(crate) const DEFAULT_NAME: &str = "default";
@@ -31,8 +32,7 @@ impl OpeningId {
 pub(crate) struct KeyspaceInfo {
     pub(crate) id: KeyspaceId,
     pub(crate) name: Box<str>,
-    /// The durability of writes that have none of their own; `None` if it is the store's.
-    pub(crate) durability: Option<Durability>,
+    durability: AtomicCell<Option<Durability>>,
     opening: OpeningId,
     is_dropped: AtomicBool,
     /// Whether its pairs expire.
@@ -41,7 +41,18 @@ pub(crate) struct KeyspaceInfo {
 
 impl KeyspaceInfo {
     pub(crate) fn new(id: KeyspaceId, name: &str, durability: Option<Durability>, opening: OpeningId) -> Arc<Self> {
+        let durability = AtomicCell::new(durability);
         Arc::new(Self { id, name: name.into(), durability, opening, is_dropped: false.into(), expires: false.into() })
+    }
+
+    /// The durability of writes that have none of their own; `None` if it is the store's.
+    #[inline]
+    pub(crate) fn durability(&self) -> Option<Durability> {
+        self.durability.load()
+    }
+
+    pub(crate) fn set_durability(&self, durability: Option<Durability>) {
+        self.durability.store(durability);
     }
 
     /// Sets whether its pairs expire.

@@ -142,7 +142,7 @@ impl WritePath {
         is_in_default: bool,
         keyspaces: &[Arc<KeyspaceInfo>],
     ) -> Durability {
-        let own = keyspaces.iter().map(|keyspace| keyspace.durability.unwrap_or(self.durability));
+        let own = keyspaces.iter().map(|keyspace| keyspace.durability().unwrap_or(self.durability));
         let all = own.chain(is_in_default.then_some(self.durability));
         chosen.or_else(|| all.max_by_key(|durability| durability.strength())).unwrap_or(self.durability)
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 mod damage;
+mod expiry;
 mod freeing;
 mod races;
 
