@@ -93,6 +93,7 @@ impl Db {
         }
         if expiry.is_some() && is_new {
             self.engine.read.expiry.set(entry.id, expiry);
+            self.engine.background.scheduler.ask_for_workers();
         }
         let info = open.entry(name.into());
         let info = info.or_insert_with(|| KeyspaceInfo::new(entry.id, name, durability, self.engine.read.opening));
@@ -134,7 +135,7 @@ impl Db {
             None => KeyspaceInfo::new(entry.id, name, None, self.engine.read.opening),
         };
         let mut writes = vec![delete(&catalog::key_of(name)), put(&catalog::key_to_free(entry.id), Vec::new())];
-        if entry.expiry.is_some() {
+        if self.snapshot().has_expired(entry.id)? {
             writes.push(delete(&catalog::key_of_expired(entry.id)));
         }
         let freed = self.snapshot().keyspaces_to_free(FORGOTTEN_MAX)?;
@@ -208,7 +209,7 @@ impl Keyspace {
     /// Gives it these options in place of those that it has. One that is left out is from now on that of the store; only the
     /// merge operator stays, since there may be operands of it. Durability is that of later writes, compression that of files
     /// that are written later. An expiry applies to what the keyspace has, too: what has expired already stays so, and what was
-    /// written while no keyspace had an expiry counts as written now.
+    /// written while no keyspace had an expiry counts as written now, at the latest.
     ///
     /// # Errors
     /// `KeyspaceMismatch` for another merge operator than it has, `KeyspaceDropped`, `InvalidArgument` as for `Db::keyspace`.
@@ -238,9 +239,11 @@ impl Keyspace {
         let branches = &self.engine.read.branches;
         branches.compressions.insert(self.id(), options.compression.unwrap_or(branches.form.compression));
         self.info.set_durability(options.durability);
+        // Writers note what they write as long as it may need a date.
+        self.info.set_expires(true);
         self.engine.read.expiry.set(self.id(), expiry);
         self.info.set_expires(expiry.is_some());
-        self.engine.background.scheduler.wake_workers();
+        self.engine.background.scheduler.ask_for_workers();
         Ok(())
     }
 

@@ -73,6 +73,10 @@ mod chosen {
         NewestNotReadAgain,
         /// Promise 1: a writer does not look whether its keyspace was dropped (`engine/types/keyspace_info.rs`, 2).
         DropUnchecked,
+        /// Promise 3: what has expired by now has expired for older snapshots, too (E1).
+        MomentForAll,
+        /// Promise 3: merges drop what has expired by now, whatever snapshots there are (E2).
+        ExpiredUnderSnapshots,
         /// Promise 1: a fold takes the place of what another thread has written since (`memory/table/folding.rs`).
         FoldUnchecked,
         /// Promise 1: what an operand is folded onto leaves the chain before it (`memory/table/folding.rs`, 2).

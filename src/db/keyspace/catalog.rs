@@ -88,14 +88,17 @@ impl Snapshot {
         Ok(pairs.encoded_key().map_or(KeyspaceId::DEFAULT, key::keyspace))
     }
 
-    /// The numbers under the keys with a prefix.
+    /// Whether the catalog has what has expired of a keyspace.
+    pub(in crate::db) fn has_expired(&self, id: KeyspaceId) -> Result<bool> {
+        let key = catalog::key_of_expired(id);
+        self.value_into(UserKey::new(KeyspaceId::CATALOG, &key), &mut Vec::new())
+    }
+
+    /// The numbers under the keys with a prefix, as far as they can be understood.
     fn numbers_under<T>(&self, prefix: &[u8], id: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<(T, SequenceNumber)>> {
         let pairs = self.iterate(Bounds::of_prefix(KeyspaceId::CATALOG, prefix))?;
-        let of_pair = |pair: Result<(Vec<u8>, Vec<u8>)>| {
-            let (key, value) = pair?;
-            id(&key).zip(catalog::decode_number(&value)).ok_or_else(|| self.bad_entry(&key, &value))
-        };
-        pairs.map(of_pair).collect()
+        let number = |(key, value): (Vec<u8>, Vec<u8>)| id(&key).zip(catalog::decode_number(&value));
+        pairs.filter_map(|pair| pair.map(number).transpose()).collect()
     }
 
     fn visit_catalog(&self, visit: &mut dyn FnMut(&str, CatalogEntry)) -> Result<()> {
@@ -136,7 +139,8 @@ pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
     load_options(&engine.read)?;
     load_expiry(&engine.read)?;
     if engine.read.expiry.due().is_some() {
-        engine.background.expired_space.lock().note_expired();
+        engine.background.expired_space.note_expired();
+        engine.background.scheduler.ask_for_workers();
     }
     // Memory has no newer number that is going to be incorporated.
     let view = engine.read.view.load_full();
@@ -154,20 +158,15 @@ pub(in crate::db) fn load_expiry(read: &Arc<ReadPath>) -> Result<()> {
     let loaded = catalog.visit_catalog(&mut |_, entry| {
         limits.extend(entry.expiry.map(|expiry| (entry.id, Duration::from_millis(expiry))));
     });
-    let records = loaded.and_then(|()| {
-        let dates = catalog.numbers_under(catalog::DATES, catalog::date_of)?;
-        Ok((dates, catalog.numbers_under(catalog::EXPIRED, catalog::id_of_expired)?))
-    });
-    // Without them pairs live longer.
-    let (dates, through) = match records {
-        Ok(records) => records,
-        Err(error) => return unless_damaged(Err(error)),
-    };
+    // What is damaged is missing, and with it pairs live longer.
+    unless_damaged(loaded)?;
+    let dates = unless_damaged(catalog.numbers_under(catalog::DATES, catalog::date_of))?;
+    let through = unless_damaged(catalog.numbers_under(catalog::EXPIRED, catalog::id_of_expired))?;
     read.expiry.load(limits, dates, through, read.snapshots.clock().date());
     read.branches.set_expired(read.retention().expired().clone());
     Ok(())
 }
 
-fn unless_damaged(result: Result<()>) -> Result<()> {
-    result.or_else(|error| if error.is_damage() { Ok(()) } else { Err(error) })
+fn unless_damaged<T: Default>(result: Result<T>) -> Result<T> {
+    result.or_else(|error| if error.is_damage() { Ok(T::default()) } else { Err(error) })
 }

@@ -41,7 +41,7 @@ pub(crate) struct Background {
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) freeing: Freeing,
-    pub(crate) expired_space: Mutex<ExpiredSpace>,
+    pub(crate) expired_space: ExpiredSpace,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,
     /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.

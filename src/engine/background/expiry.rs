@@ -15,6 +15,7 @@ use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog;
 use crate::format::manifest_edit::BranchMeta;
+use crate::util::sync::{AtomicU64, Mutex, Ordering};
 use crate::util::{FileNumber, KeyspaceId, Result, SequenceNumber, key, limits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,58 +25,84 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// The same while snapshots still need what has expired.
 const WHILE_HELD: Duration = Duration::from_secs(10);
 
+/// No look at the files is due.
+const NEVER: u64 = u64::MAX;
+
 /// What was done about the space of what has expired.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ExpiredSpace {
-    /// Files whose compaction was asked for.
-    asked: BTreeSet<FileNumber>,
-    /// The times, by the store's clock, of the latest look at the files and of the next one.
-    last_look: Option<Duration>,
-    next_look: Option<Duration>,
+    /// Files whose compaction was asked for. Held during a look at the files.
+    asked: Mutex<BTreeSet<FileNumber>>,
+    /// Times of the store's clock, nanoseconds: the earliest one of the next look, and when it is due.
+    not_before: AtomicU64,
+    due: AtomicU64,
+}
+
+impl Default for ExpiredSpace {
+    fn default() -> Self {
+        Self { asked: Mutex::default(), not_before: AtomicU64::new(0), due: AtomicU64::new(NEVER) }
+    }
 }
 
 impl ExpiredSpace {
     /// Something has expired: looks soon.
-    pub(crate) fn note_expired(&mut self) {
-        let soon = self.last_look.map_or(Duration::ZERO, |last| last + BETWEEN_LOOKS);
-        self.next_look.get_or_insert(soon);
+    pub(crate) fn note_expired(&self) {
+        self.due.fetch_min(self.not_before.load(Ordering::Relaxed), Ordering::Release);
+    }
+
+    fn due(&self) -> Option<Duration> {
+        let due = self.due.load(Ordering::Acquire);
+        (due != NEVER).then(|| Duration::from_nanos(due))
+    }
+
+    /// A look begins.
+    fn begin(&self, now: Duration) {
+        self.not_before.store(nanos(now + BETWEEN_LOOKS), Ordering::Relaxed);
+        self.due.store(NEVER, Ordering::Release);
+    }
+
+    fn look_again(&self, at: Duration) {
+        self.due.fetch_min(nanos(at), Ordering::Release);
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER - 1)
+}
+
 impl Background {
-    /// Does what is due. Errors of the write are those of later calls, or go by themselves; the next tick tries again.
-    pub(super) fn expire(&self) -> Result<()> {
+    /// A tick. Errors of its write are those of later calls, or go by themselves; the next tick tries again.
+    pub(crate) fn expire(&self) {
         let (expiry, clock) = (&self.read.expiry, &self.scheduler.clock);
-        if let Some(mut tick) = expiry.begin_tick() {
-            let plan = tick.plan(|| (self.read.sequencer.last(), clock.date()));
-            if let Some(plan) = plan {
-                if self.write_tick(&plan) {
-                    tick.note_written(&plan, || self.read.snapshots.numbers());
-                    self.read.branches.set_expired(expiry.for_all(Vec::new).1);
-                    if plan.moment.is_some() {
-                        self.expired_space.lock().note_expired();
-                    }
-                } else {
-                    tick.note_failed(&plan);
+        let Some(mut tick) = expiry.begin_tick() else { return };
+        if let Some(plan) = tick.plan(|| (self.read.sequencer.last(), clock.date())) {
+            if self.write_tick(&plan) {
+                tick.note_written(&plan, || self.read.snapshots.numbers());
+                self.read.branches.set_expired(expiry.for_all(Vec::new).1);
+                if plan.moment.is_some() {
+                    self.expired_space.note_expired();
                 }
+            } else {
+                tick.note_failed(&plan);
             }
-            tick.end(clock.now(), clock.date());
         }
-        if self.is_look_due(clock.now()) { self.look_for_expired_space() } else { Ok(()) }
+        tick.end(clock.now(), clock.date());
     }
 
-    /// When `expire` is due.
+    /// When a tick or a look at the files is due.
     pub(super) fn expiry_due(&self) -> Option<Duration> {
-        self.read.expiry.due().into_iter().chain(self.expired_space.lock().next_look).min()
+        self.read.expiry.due().into_iter().chain(self.expired_space.due()).min()
     }
 
-    fn is_look_due(&self, now: Duration) -> bool {
-        self.expired_space.lock().next_look.is_some_and(|due| now >= due)
+    /// Whether to look at the files for what has expired.
+    pub(super) fn is_look_due(&self, now: Duration) -> bool {
+        self.expired_space.due().is_some_and(|due| now >= due)
     }
 
     /// Writes what a tick has found, if that does not have to wait. Returns whether it did.
     fn write_tick(&self, plan: &TickPlan) -> bool {
-        if !self.write.committer.has_room() {
+        // On a full disk a write that finds no segment returns an error at once.
+        if !self.log.log.has_segment_ready() && !self.health.is_full() {
             return false;
         }
         let of_date = |(date, number): &(u64, Option<SequenceNumber>)| {
@@ -90,18 +117,22 @@ impl Background {
             |(key, change): (Vec<u8>, _)| KeyWrite { key: UserKey::new(KeyspaceId::CATALOG, &key).to_owned(), change };
         let effects = Effects { writes: changes.map(write).collect(), deleted: Vec::new() };
         let mode = WriteMode { tick: Some(plan.moment.as_deref()), ..WriteMode::new(Durability::Buffered, &[]) };
-        matches!(self.write.write_all(&effects, None, mode), Ok(WriteOutcome::Written(_)))
+        let written = self.write.write_all(&effects, None, mode);
+        // An error after the moment has begun is one of the store: readers have it by now.
+        matches!(written, Ok(WriteOutcome::Written(_))) || plan.moment.as_ref().is_some_and(|moment| moment.has_begun())
     }
 
     /// Asks for the compaction of keyspaces of which at least half has expired for all readers, or of such parts of them.
-    fn look_for_expired_space(&self) -> Result<()> {
+    pub(super) fn look_for_expired_space(&self) -> Result<()> {
+        let now = self.scheduler.clock.now();
+        let Some(mut asked) = self.expired_space.asked.try_lock() else { return Ok(()) };
+        self.expired_space.begin(now);
         let expired = self.read.retention().expired().clone();
         let view = self.read.view.load_full();
         let (mut live, mut found) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
-        let mut space = self.expired_space.lock();
         view.disk.visit_branches(&mut |_, branch| {
             let meta = branch.meta();
-            if !live.insert(meta.file) || space.asked.contains(&meta.file) {
+            if !live.insert(meta.file) || asked.contains(&meta.file) {
                 return;
             }
             if expired.has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max)) {
@@ -109,19 +140,19 @@ impl Background {
                 found.entry(keyspace).or_default().push(ExpiredRange::of(meta, expired.through(keyspace)));
             }
         });
-        space.asked.retain(|file| live.contains(file));
+        asked.retain(|file| live.contains(file));
         let mut is_asked = false;
         for (keyspace, ranges) in found {
-            for ExpiredRange { range, files } in choose(keyspace, ranges, &view)? {
-                space.asked.extend(files);
+            for ExpiredRange { range, files } in choose(keyspace, ranges, &view) {
+                asked.extend(files);
                 is_asked |= self.freeing.add(range, view.disk.figures().file_bytes, self.disk.freed_bytes_min());
             }
         }
         // A snapshot that still has some of it may end at any time.
-        let is_held = *expired != *self.read.expiry.for_all(Vec::new).1;
-        let now = self.scheduler.clock.now();
-        (space.last_look, space.next_look) = (Some(now), is_held.then_some(now + WHILE_HELD));
-        drop(space);
+        if *expired != *self.read.expiry.for_all(Vec::new).1 {
+            self.expired_space.look_again(now + WHILE_HELD);
+        }
+        drop(asked);
         if is_asked {
             self.incorporate_freed()?;
             self.scheduler.wake_workers();
@@ -155,23 +186,23 @@ impl ExpiredRange {
         self.files.extend(other.files);
     }
 
-    /// Whether at least half of what is in its keys has expired.
-    fn is_worth_it(&self, view: &View) -> Result<bool> {
-        let all = view.disk.approximate_bytes(&self.range.lower, Some(&self.range.upper))?;
-        Ok(self.range.bytes >= all / 2)
+    /// Whether at least half of what is in its keys has expired. Where that cannot be read, nothing is done.
+    fn is_worth_it(&self, view: &View) -> bool {
+        let all = view.disk.approximate_bytes(&self.range.lower, Some(&self.range.upper));
+        all.is_ok_and(|all| self.range.bytes >= all / 2)
     }
 }
 
 /// What to compact of a keyspace with these ranges: all of it, or those of the ranges that are worth it.
-fn choose(keyspace: KeyspaceId, mut ranges: Vec<ExpiredRange>, view: &View) -> Result<Vec<ExpiredRange>> {
+fn choose(keyspace: KeyspaceId, mut ranges: Vec<ExpiredRange>, view: &View) -> Vec<ExpiredRange> {
     ranges.sort_by(|one, other| one.range.lower.cmp(&other.range.lower));
     let (lower, upper) = key::encoded_range(keyspace, &[], None);
     let number = ranges.iter().map(|part| part.range.number).max().unwrap_or_default();
     let bytes = ranges.iter().map(|part| part.range.bytes).sum();
     let files = ranges.iter().flat_map(|part| &part.files).copied().collect();
     let whole = ExpiredRange { range: FreedRange { lower, upper, number, bytes }, files };
-    if whole.is_worth_it(view)? {
-        return Ok(vec![whole]);
+    if whole.is_worth_it(view) {
+        return vec![whole];
     }
     let mut joined: Vec<ExpiredRange> = Vec::new();
     for part in ranges {
@@ -180,11 +211,6 @@ fn choose(keyspace: KeyspaceId, mut ranges: Vec<ExpiredRange>, view: &View) -> R
             _ => joined.push(part),
         }
     }
-    let mut chosen = Vec::new();
-    for part in joined {
-        if part.is_worth_it(view)? {
-            chosen.push(part);
-        }
-    }
-    Ok(chosen)
+    joined.retain(|part| part.is_worth_it(view));
+    joined
 }

@@ -48,7 +48,7 @@ enum Taken {
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 17] = [
+const PRIORITIES: [(Taken, Line); 18] = [
     (Taken::ByEvery, expire),
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
@@ -62,6 +62,7 @@ const PRIORITIES: [(Taken, Line); 17] = [
     (Taken::UnlessAwaited, job_after_quiet_flush),
     (Taken::UnlessPaused, needed_job),
     (Taken::UnlessPaused, requested_job),
+    (Taken::ByAll, look_for_expired),
     (Taken::UnlessPaused, job_that_frees),
     (Taken::UnlessPaused, job_for_scans),
     (Taken::UnlessPaused, remove_files),
@@ -88,9 +89,16 @@ pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: 
     None
 }
 
-fn expire(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
-    let is_due = background.expiry_due().is_some_and(|due| background.scheduler.clock.now() >= due);
+/// First, because readers wait for it in a way; by any worker, because merges take long. One at a time.
+fn expire(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let now = || background.scheduler.clock.now();
+    let is_due = !state.expiring && background.read.expiry.due().is_some_and(|due| now() >= due);
+    state.expiring |= is_due;
     is_due.then_some(Task::Expire).into()
+}
+
+fn look_for_expired(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    background.is_look_due(background.scheduler.clock.now()).then_some(Task::LookForExpired).into()
 }
 
 fn grow_ballast(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {

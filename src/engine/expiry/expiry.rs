@@ -4,7 +4,7 @@
 //! A tick gives the newest number a date, and looks which numbers are older than a keyspace's pairs may get. What it finds, it
 //! writes to the catalog (`format/catalog.rs`). That write's number is the moment from which on readers miss them.
 
-use super::dates::{Date, Dates, date_of};
+use super::dates::{Date, Dates};
 use super::history::{History, Moment};
 use crate::merge::Expired;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -39,6 +39,8 @@ struct State {
     dates: Dates,
     /// What has expired, as far as the catalog has it.
     saved: Arc<Expired>,
+    /// What has expired for readers.
+    seen: Arc<Expired>,
     ticks: u64,
 }
 
@@ -74,13 +76,9 @@ impl Default for Expiry {
 }
 
 impl Expiry {
-    /// Whether a version has expired for readers at `at`. A keyspace without an expiry pays a load and a comparison.
+    /// The last number of a keyspace that has expired for readers at `at`. A keyspace without an expiry pays a load and a
+    /// comparison.
     #[inline]
-    pub(crate) fn hides(&self, keyspace: KeyspaceId, number: SequenceNumber, at: SequenceNumber) -> bool {
-        self.history.hides(keyspace, number, at)
-    }
-
-    /// The last number of a keyspace that has expired for readers at `at`.
     pub(crate) fn through(&self, keyspace: KeyspaceId, at: SequenceNumber) -> SequenceNumber {
         self.history.through(keyspace, at)
     }
@@ -104,11 +102,11 @@ impl Expiry {
         state.saved = Arc::new(Expired::new(through));
         // The log may have writes without a date.
         self.is_written.store(!state.limits.is_empty(), Ordering::Release);
-        let expired = state.expired(date_of(now));
-        if !expired.is_empty() {
-            self.history.prepare(Arc::new(expired)).begin(SequenceNumber::ZERO);
-            self.history.prune(Vec::new);
-        }
+        state.seen = Arc::clone(&state.saved);
+        state.seen = Arc::new(state.expired(state.date(now)));
+        let moment = self.history.prepare(Arc::clone(&state.seen));
+        self.begin(&moment, SequenceNumber::ZERO);
+        self.history.prune(Vec::new);
         self.due_if_written.store(0, Ordering::Release);
     }
 
@@ -122,6 +120,11 @@ impl Expiry {
         // The next tick chooses the times. What the keyspace has already, if anything, gets the date of that tick.
         self.due_if_written.store(0, Ordering::Release);
         self.is_written.store(true, Ordering::Release);
+    }
+
+    /// A moment begins with its number. Neither waits nor allocates.
+    pub(crate) fn begin(&self, moment: &Moment, number: SequenceNumber) {
+        self.history.begin(moment, number);
     }
 
     /// Notes that a keyspace with an expiry was written. Returns whether that is news to the workers.
@@ -145,11 +148,17 @@ impl Expiry {
 }
 
 impl State {
+    /// The date of a time since 1970. A date never goes back. *Otherwise:* the clock is set back and then right again, and what
+    /// was written before seems to be older than it is.
+    fn date(&self, now: Duration) -> Date {
+        millis(now).max(self.dates.last())
+    }
+
     /// What has expired by a date, or had before: what is gone does not come back when a keyspace gets another expiry.
     fn expired(&self, now: Date) -> Expired {
-        let mut through: BTreeMap<_, _> = self.saved.through_all().iter().copied().collect();
+        let mut through: BTreeMap<_, _> = self.seen.through_all().iter().copied().collect();
         for (keyspace, limit) in &self.limits {
-            let by_now = now.checked_sub(date_of(*limit)).map_or(SequenceNumber::ZERO, |date| self.dates.through(date));
+            let by_now = now.checked_sub(millis(*limit)).map_or(SequenceNumber::ZERO, |date| self.dates.through(date));
             let through = through.entry(*keyspace).or_default();
             *through = by_now.max(*through);
         }
@@ -159,11 +168,11 @@ impl State {
     /// The time until something else expires.
     fn next(&self, now: Date) -> Option<Duration> {
         let of_limit = |limit: &Duration| {
-            let next = match now.checked_sub(date_of(*limit)) {
+            let next = match now.checked_sub(millis(*limit)) {
                 Some(date) => self.dates.after(date),
                 None => self.dates.first(),
             };
-            next.map(|date| Duration::from_millis((date + date_of(*limit)).saturating_sub(now)))
+            next.map(|date| Duration::from_millis(date.saturating_add(millis(*limit)).saturating_sub(now)))
         };
         self.limits.values().filter_map(of_limit).min()
     }
@@ -176,9 +185,13 @@ impl Tick<'_> {
         // Before the number is read. *Otherwise:* a writer takes a later one and notes it in between, and it gets no date.
         let is_written = expiry.is_written.swap(false, Ordering::AcqRel);
         let (last, now) = look();
-        let date = date_of(now);
-        if is_written && !state.limits.is_empty() {
-            state.dates.note(last, date);
+        let date = state.date(now);
+        if state.limits.is_empty() {
+            // What is written now has no age until there is an expiry again.
+            state.dates.forget(Date::MAX);
+        } else if is_written {
+            // What was taken within this millisecond may be younger.
+            state.dates.note(last, date + 1);
         }
         state.ticks += 1;
         if state.ticks.is_multiple_of(TICKS_PER_THINNING) {
@@ -197,14 +210,14 @@ impl Tick<'_> {
 
     /// What was planned was written. `numbers` returns those of all readers.
     pub(crate) fn note_written(&mut self, plan: &TickPlan, numbers: impl FnOnce() -> Vec<SequenceNumber>) {
-        let State { limits, dates, saved, .. } = &mut *self.state;
+        let State { limits, dates, saved, seen, .. } = &mut *self.state;
         dates.note_saved();
         if plan.moment.is_some() {
-            *saved = Arc::clone(&plan.expired);
+            (*saved, *seen) = (Arc::clone(&plan.expired), Arc::clone(&plan.expired));
             self.expiry.history.prune(numbers);
             // The catalog has what follows from them. The next tick removes them there.
             if let Some(longest) = limits.values().max() {
-                dates.forget(plan.date.saturating_sub(date_of(*longest)));
+                dates.forget(plan.date.saturating_sub(millis(*longest)));
             }
         }
     }
@@ -223,10 +236,15 @@ impl Tick<'_> {
         let after = |time: Duration| now.saturating_add(time).as_nanos().try_into().unwrap_or(NEVER - 1);
         let between = state.limits.values().min().map(|shortest| (*shortest / PRECISION).clamp(SHORTEST, LONGEST));
         // The clock may be set, and stands still while the machine sleeps.
-        let next = state.next(date_of(date)).map(|next| next.clamp(SHORTEST, LONGEST));
+        let next = state.next(state.date(date)).map(|next| next.clamp(SHORTEST, LONGEST));
         expiry.due.store(next.map_or(NEVER, after), Ordering::Release);
         expiry.due_if_written.store(between.map_or(NEVER, after), Ordering::Release);
     }
+}
+
+/// In whole milliseconds.
+fn millis(time: Duration) -> Date {
+    u64::try_from(time.as_millis()).unwrap_or(Date::MAX)
 }
 
 #[cfg(test)]
@@ -246,7 +264,7 @@ mod tests {
         let mut tick = expiry.begin_tick().unwrap();
         let plan = tick.plan(|| (number(last), now));
         if let Some(plan) = &plan {
-            plan.moment.iter().for_each(|moment| moment.begin(number(last + 1)));
+            plan.moment.iter().for_each(|moment| expiry.begin(moment, number(last + 1)));
             tick.note_written(plan, Vec::new);
         }
         tick.end(now, now);
@@ -256,6 +274,7 @@ mod tests {
     #[test]
     fn ticks_are_due_while_something_is_written_or_waits() {
         let expiry = Expiry::default();
+        let through = |at| expiry.through(USERS, at).0;
         assert_eq!(expiry.due(), None);
         expiry.set(USERS, Some(LIMIT));
         assert_eq!((expiry.due(), expiry.note_write()), (Some(Duration::ZERO), false));
@@ -266,19 +285,21 @@ mod tests {
         assert_eq!(expiry.due(), Some(Duration::from_secs(1000) + LIMIT / 512));
         assert_eq!(tick(&expiry, 12, 1001), Some((1, vec![])));
         assert_eq!(tick(&expiry, 13, 1099), None);
-        assert!(!expiry.hides(USERS, number(10), SequenceNumber::MAX));
-        assert_eq!(tick(&expiry, 13, 1100), Some((0, vec![(USERS, number(10))])));
-        assert!(expiry.hides(USERS, number(10), SequenceNumber::MAX) && !expiry.hides(USERS, number(10), number(13)));
-        assert!(expiry.hides(USERS, number(10), number(14)) && !expiry.hides(USERS, number(11), SequenceNumber::MAX));
-        assert_eq!(expiry.due(), Some(Duration::from_secs(1101)));
+        // A date is the end of its millisecond.
+        assert_eq!(tick(&expiry, 13, 1100), None);
+        assert_eq!(through(SequenceNumber::MAX), 0);
+        assert_eq!(tick(&expiry, 13, 1101), Some((0, vec![(USERS, number(10))])));
+        assert_eq!([number(13), number(14), SequenceNumber::MAX].map(through), [0, 10, 10]);
+        assert_eq!(expiry.due(), Some(Duration::from_secs(1101) + SHORTEST));
         // The first date goes, too.
-        assert_eq!(tick(&expiry, 14, 1101), Some((1, vec![(USERS, number(12))])));
+        assert_eq!(tick(&expiry, 14, 1102), Some((1, vec![(USERS, number(12))])));
         assert_eq!(expiry.due(), None);
     }
 
     #[test]
     fn what_could_not_be_written_is_tried_again() {
         let expiry = Expiry::default();
+        let through = |at| expiry.through(USERS, at).0;
         expiry.set(USERS, Some(LIMIT));
         assert_eq!(tick(&expiry, 10, 1000), Some((1, vec![])));
         let mut failing = expiry.begin_tick().unwrap();
@@ -286,20 +307,29 @@ mod tests {
         let plan = failing.plan(|| (number(11), Duration::from_secs(1200))).unwrap();
         failing.note_failed(&plan);
         failing.end(Duration::from_secs(1200), Duration::from_secs(1200));
-        assert!(!expiry.hides(USERS, number(10), SequenceNumber::MAX) && expiry.due().is_some());
+        assert!(through(SequenceNumber::MAX) == 0 && expiry.due().is_some());
         assert_eq!(tick(&expiry, 11, 1201), Some((1, vec![(USERS, number(10))])));
-        assert!(expiry.hides(USERS, number(10), SequenceNumber::MAX));
+        assert_eq!(through(SequenceNumber::MAX), 10);
     }
 
     #[test]
     fn an_opened_store_misses_what_has_expired_while_it_was_closed() {
         let expiry = Expiry::default();
         let limits = BTreeMap::from([(USERS, LIMIT), (KeyspaceId(4), LIMIT * 10)]);
-        let dates = [(1000, number(5)), (50_000, number(9)), (400_000, number(20))];
-        expiry.load(limits, dates, [(USERS, number(7))], Duration::from_secs(120));
+        let dates = [(1000, number(5)), (21_000, number(9)), (50_000, number(12))];
+        expiry.load(limits, dates, [(USERS, number(7))], Duration::from_secs(122));
         let through = |keyspace, at| expiry.through(KeyspaceId(keyspace), number(at)).0;
-        assert_eq!((through(3, 0), through(4, u64::MAX)), (7, 0));
+        assert_eq!((through(3, 0), through(3, u64::MAX), through(4, u64::MAX)), (9, 9, 0));
         assert_eq!(expiry.due(), Some(Duration::ZERO));
-        assert_eq!(tick(&expiry, 30, 150), Some((2, vec![(USERS, number(9))])));
+        // Readers miss it, so no other option and no other clock brings it back.
+        expiry.set(USERS, None);
+        assert_eq!(tick(&expiry, 30, 30), Some((1, vec![(USERS, number(9))])));
+        assert_eq!((through(3, u64::MAX), through(4, u64::MAX)), (9, 0));
+        // The clock has been set back: dates go on from where they were.
+        assert_eq!(tick(&expiry, 31, 31), None);
+        // Without any expiry there are no dates.
+        expiry.set(KeyspaceId(4), None);
+        assert_eq!(tick(&expiry, 40, 200).map(|(dates, _)| dates), Some(4));
+        assert_eq!((expiry.due(), through(3, u64::MAX)), (None, 9));
     }
 }

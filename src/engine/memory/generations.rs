@@ -123,6 +123,20 @@ impl Generations {
         }
     }
 
+    /// As `make_room`, for a background thread. False if it would have to wait: for memory, or for a thread that waits for
+    /// memory and so for the caller's work.
+    pub(crate) fn make_room_at_once(&self, full: &Arc<Generation>) -> Result<bool> {
+        let Some(_switching) = self.try_lock() else { return Ok(false) };
+        let view = self.read.view.load_full();
+        if !Arc::ptr_eq(view.newest(), full) {
+            return Ok(true);
+        }
+        if view.generations.len() >= GENERATIONS_MAX {
+            return Ok(false);
+        }
+        self.switch_from(&view).map(|_| true)
+    }
+
     /// Locks switches, for `switch`.
     #[cfg(test)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {

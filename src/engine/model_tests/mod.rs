@@ -2,9 +2,10 @@
 //! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
 //! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be
-//! brought into. `merges`, `updates`, `transactions` and `keyspaces` test merges, read-modify-writes, transactions, and
-//! drops and creations of keyspaces on whole stores.
+//! brought into. `merges`, `updates`, `transactions`, `keyspaces` and `expiry` test merges, read-modify-writes,
+//! transactions, drops and creations of keyspaces, and ticks of their expiry on whole stores.
 
+mod expiry;
 mod keyspaces;
 mod memtables;
 mod merges;

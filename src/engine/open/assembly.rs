@@ -3,6 +3,7 @@
 use super::host::Host;
 use crate::disk::Component;
 use crate::engine::background::background::Background;
+use crate::engine::background::expiry::ExpiredSpace;
 use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
@@ -97,7 +98,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         statistics,
         live_stats: Publisher::default(),
         freeing: Freeing::default(),
-        expired_space: Mutex::default(),
+        expired_space: ExpiredSpace::default(),
         quiet: Quiet::default(),
         upkeep: Mutex::default(),
         segment_retry: Mutex::default(),

@@ -28,6 +28,10 @@ impl Engine {
         let background = &self.background;
         // What must still be incorporated must not be throttled.
         background.throttle.write_limits.lift();
+        if self.read.expiry.due().is_some() {
+            // So that the time until the next opening counts for what was written last.
+            background.expire();
+        }
         // Writers that wait for memory get it, since background work goes on.
         let states = self.write.end();
         self.merge_if_small();

@@ -20,6 +20,9 @@ pub(crate) struct Lookup<'k> {
     hash: u64,
     /// Versions with greater numbers are not visible.
     at: SequenceNumber,
+    /// Versions up to this number have expired; from before the view was loaded. *Otherwise:* the get finds a version, another
+    /// thread puts a newer one, a moment begins, and the get says that the key is absent, which it never was.
+    expired: SequenceNumber,
     /// The item cache's stamp from before the view was loaded.
     stamp: u64,
 }
@@ -27,7 +30,8 @@ pub(crate) struct Lookup<'k> {
 impl<'k> Lookup<'k> {
     /// Requires that the view is loaded afterwards.
     pub(crate) fn new(read: &ReadPath, key: UserKey<&'k [u8]>, at: SequenceNumber) -> Self {
-        Self { key, hash: key.hash(), at, stamp: read.cache.items().stamp() }
+        let expired = read.expiry.through(key.keyspace, at);
+        Self { key, hash: key.hash(), at, expired, stamp: read.cache.items().stamp() }
     }
 }
 
@@ -119,7 +123,7 @@ impl ReadPath {
         let start = out.len();
         let found = self.newest_of_any_age(view, lookup, pages, out)?;
         if let Some((number, _)) = found
-            && self.expiry.hides(lookup.key.keyspace, number, lookup.at)
+            && number <= lookup.expired
         {
             out.truncate(start);
             return Ok(Some((number, Kind::Delete)));
@@ -169,7 +173,7 @@ impl ReadPath {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-        let Lookup { key, hash, at, stamp } = lookup;
+        let Lookup { key, hash, at, stamp, .. } = lookup;
         key.with_encoded(|key| {
             let (items, before) = (self.cache.items(), pages.leaves_read().count);
             if let Some(number) = items.get(key, hash, at, out) {

@@ -54,6 +54,8 @@ pub(crate) struct SchedulerState {
     /// the tree.
     pub(crate) incorporating: Vec<SequenceNumber>,
     pub(crate) draining: bool,
+    /// A tick of the expiry has begun.
+    pub(crate) expiring: bool,
     /// Tasks that run.
     pub(crate) running: usize,
     /// How many of them are jobs of the disk component.

@@ -18,8 +18,10 @@ pub(crate) enum Task {
     Drain(Arc<Generation>),
     /// Remove versions from memory that no snapshot needs any more.
     CleanVersions,
-    /// Look at the time for keyspaces whose pairs expire.
+    /// A tick of the expiry of keyspaces.
     Expire,
+    /// Look which files have expired.
+    LookForExpired,
     /// Create or grow the ballast.
     GrowBallast,
     /// Check whether a full disk has space again.
@@ -55,6 +57,7 @@ impl Task {
             | Self::Drain(_)
             | Self::CleanVersions
             | Self::Expire
+            | Self::LookForExpired
             | Self::GrowBallast
             | Self::LeaveFullDisk => TaskKind::Other,
         }

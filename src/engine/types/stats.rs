@@ -80,8 +80,6 @@ pub enum BackgroundKind {
     KeepSpace,
     /// Joins neighbouring trunk nodes that deletes have left with little data.
     Join,
-    /// Looks which pairs of keyspaces with an expiry have become too old.
-    Expire,
 }
 
 impl fmt::Display for BackgroundKind {
@@ -95,7 +93,6 @@ impl fmt::Display for BackgroundKind {
             Self::BuildMaplet => "build a maplet",
             Self::RewriteLive => "rewrite live data",
             Self::Join => "join",
-            Self::Expire => "expire",
             Self::Remove => "remove files",
             Self::Drain => "drain",
             Self::CleanVersions => "clean versions",

@@ -11,6 +11,7 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::{Space, SpaceNeed};
+#[cfg(feature = "async")]
 use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
@@ -80,7 +81,8 @@ impl Committer {
 
     /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another
     /// generation to take it.
-    pub(crate) fn has_room(&self) -> bool {
+    #[cfg(feature = "async")]
+    pub(super) fn has_room(&self) -> bool {
         let view = self.read.view.load();
         view.generations.len() < GENERATIONS_MAX
             && !self.generations.is_full(view.newest())
@@ -114,15 +116,18 @@ impl Committer {
             let view = read.view.load();
             let generation = view.newest();
             let is_full = self.generations.is_full(generation)
-                || (self.log.over_budget() && self.generations.is_worth_switching(generation))
+                || (self.log.over_budget()
+                    && write.mode.tick.is_none()
+                    && self.generations.is_worth_switching(generation))
                 || large.as_ref().is_some_and(|large| !large.fits(&generation.memtable));
             if is_full {
-                if write.mode.tick.is_some() && view.generations.len() >= GENERATIONS_MAX {
-                    return Ok(WriteOutcome::Conflict(Conflict::NoRoom));
-                }
                 let full = Arc::clone(generation);
                 drop(view);
-                self.generations.make_room(&full)?;
+                if write.mode.tick.is_none() {
+                    self.generations.make_room(&full)?;
+                } else if !self.generations.make_room_at_once(&full)? {
+                    return Ok(WriteOutcome::Conflict(Conflict::NoRoom));
+                }
                 continue;
             }
             // Rule D4: before the operands are folded.
@@ -208,7 +213,7 @@ impl Committer {
             }
             if let Some(Some(moment)) = write.mode.tick {
                 // Rule E1.
-                moment.begin(number);
+                read.expiry.begin(moment, number);
             }
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, (number, tombstones), newest_snapshot);

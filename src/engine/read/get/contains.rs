@@ -19,7 +19,7 @@ impl ReadPath {
         };
         match newest {
             None | Some((_, Kind::Delete | Kind::RangeDelete)) => Ok(false),
-            Some((number, _)) if self.expiry.hides(key.keyspace, number, at) => Ok(false),
+            Some((number, _)) if number <= lookup.expired => Ok(false),
             Some((_, Kind::Put | Kind::ValueReference)) => Ok(true),
             // Operands are folded, so that the answer is that of a get, errors included.
             Some(_) => self.find(&view, lookup, &mut BlockingPages::new(), &mut Vec::new()),
