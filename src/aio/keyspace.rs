@@ -2,7 +2,7 @@
 
 use super::scan::Scan;
 use super::snapshot::AsyncSnapshot;
-use crate::db::Keyspace;
+use crate::db::{Keyspace, KeyspaceOptions};
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
@@ -286,5 +286,15 @@ impl AsyncKeyspace {
     /// `Keyspace::is_empty`.
     pub async fn is_empty(&self) -> Result<bool> {
         self.run_blocking(|keyspace| keyspace.is_empty()).await
+    }
+
+    /// `Keyspace::options`.
+    pub async fn options(&self) -> Result<KeyspaceOptions> {
+        self.run_blocking(|keyspace| keyspace.options()).await
+    }
+
+    /// `Keyspace::set_options`.
+    pub async fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
+        self.run_blocking(move |keyspace| keyspace.set_options(options)).await
     }
 }

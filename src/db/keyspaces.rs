@@ -17,8 +17,8 @@ use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog::{self, CatalogEntry};
-use crate::merge::MergeOperator;
 use crate::merge::operator::named;
+use crate::merge::{MergeOperator, MergeOperators};
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
 use std::fmt::Debug;
@@ -197,13 +197,7 @@ impl Keyspace {
         if self.id() == KeyspaceId::DEFAULT {
             return Ok(KeyspaceOptions::new());
         }
-        let entry = self.entry()?;
-        Ok(KeyspaceOptions {
-            merge_operator: self.engine.read.merge_operators.get(self.id()).or_else(|| named(&entry.merge_operator)),
-            durability: entry.durability.and_then(durability_of),
-            compression: entry.compression,
-            expiry: entry.expiry.map(Duration::from_millis),
-        })
+        Ok(options_of(&self.entry()?, &self.engine.read.merge_operators))
     }
 
     /// Gives it these options in place of those that it has. One that is left out is from now on that of the store; only the
@@ -328,6 +322,30 @@ impl ReadOnlyDb {
     /// Those of reads.
     pub fn keyspace_names(&self) -> Result<Vec<String>> {
         self.snapshot().keyspace_names()
+    }
+
+    /// The options of a keyspace, as the store remembers them; `None` if there is no such keyspace. A merge operator that is not
+    /// one of `merge_operators` is missing unless `keyspace` was given it. See `Keyspace::options`.
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn keyspace_options(&self, name: &str) -> Result<Option<KeyspaceOptions>> {
+        if name == DEFAULT_NAME {
+            return Ok(Some(KeyspaceOptions::new()));
+        }
+        let snapshot = self.snapshot();
+        let entry = snapshot.catalog_entry(name)?;
+        Ok(entry.map(|entry| options_of(&entry, &snapshot.read_path().merge_operators)))
+    }
+}
+
+/// What the options of a keyspace are according to the catalog.
+fn options_of(entry: &CatalogEntry, operators: &MergeOperators) -> KeyspaceOptions {
+    KeyspaceOptions {
+        merge_operator: operators.get(entry.id).or_else(|| named(&entry.merge_operator)),
+        durability: entry.durability.and_then(durability_of),
+        compression: entry.compression,
+        expiry: entry.expiry.map(Duration::from_millis),
     }
 }
 

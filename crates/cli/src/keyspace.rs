@@ -47,14 +47,14 @@ pub fn find(db: &Db, name: &str, operator: Option<MergeOperator>) -> Result<Keys
     if db.snapshot().keyspace(name)?.is_none() {
         return Err(unknown(name, &db.keyspace_names()?));
     }
-    Ok(db.keyspace(name, options(operator, None))?)
+    Ok(db.keyspace(name, options(operator))?)
 }
 
-/// The options of a keyspace.
-pub fn options(operator: Option<MergeOperator>, durability: Option<Durability>) -> KeyspaceOptions {
+/// The options of a keyspace with this merge operator.
+pub fn options(operator: Option<MergeOperator>) -> KeyspaceOptions {
     let mut options = KeyspaceOptions::new();
     options.merge_operator = operator.and_then(MergeOperator::for_store);
-    options.durability(durability.map(Durability::for_store))
+    options
 }
 
 /// The failure of a command that is about a keyspace that does not exist.
@@ -69,7 +69,7 @@ pub fn unknown(name: &str, existing: &[String]) -> Failure {
 
 impl Durability {
     /// The same for a store.
-    fn for_store(self) -> alluvium::Durability {
+    pub fn for_store(self) -> alluvium::Durability {
         match self {
             Self::Buffered => alluvium::Durability::Buffered,
             Self::Sync => alluvium::Durability::Sync,

@@ -1,7 +1,9 @@
 //! The syntax of `--keyspace` and of `keyspaces`. The doc comments are the help texts that users read.
 
 use crate::arguments::MergeOperator;
+use crate::duration::parse_duration;
 use clap::{Args, Subcommand, ValueEnum};
+use std::time::Duration;
 
 /// The keyspace that a command is about.
 #[derive(Debug, Args)]
@@ -11,7 +13,7 @@ pub struct InKeyspace {
     pub keyspace: Option<String>,
 }
 
-/// List the keyspaces of the store, create one, drop one, or delete all its keys
+/// List the keyspaces of the store, create one, change its options, drop one, or delete all its keys
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A keyspace has keys of its own: the same key may be in several. Commands about keys take the option --keyspace; without it they are
@@ -32,6 +34,7 @@ pub struct Keyspaces {
 #[derive(Debug, Subcommand)]
 pub enum KeyspaceAction {
     Create(CreateKeyspace),
+    Set(SetKeyspace),
     Drop(DropKeyspace),
     Clear(ClearKeyspace),
 }
@@ -41,7 +44,8 @@ pub enum KeyspaceAction {
 #[command(after_help = "\
 Examples:
   alluvium --db /tmp/store keyspaces create users
-  alluvium --db /tmp/store keyspaces create visits --operator add --durability sync")]
+  alluvium --db /tmp/store keyspaces create visits --operator add --durability sync
+  alluvium --db /tmp/store keyspaces create sessions --expiry 8h")]
 pub struct CreateKeyspace {
     /// Its name
     #[arg(value_name = "NAME")]
@@ -52,6 +56,46 @@ pub struct CreateKeyspace {
     /// When its writes return [default: as the program says that opens the store]
     #[arg(long, value_name = "KIND")]
     pub durability: Option<Durability>,
+    /// How old its pairs get, such as 30m, 8h or 7d [default: they stay]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub expiry: Option<Duration>,
+}
+
+/// Change options of a keyspace; those that are not named stay
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium --db /tmp/store keyspaces set sessions --expiry 24h
+  alluvium --db /tmp/store keyspaces set sessions --expiry never --durability as-opened")]
+pub struct SetKeyspace {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// When its writes return: as for `create`, or as-opened, as the program says that opens the store
+    #[arg(long, value_name = "KIND", value_parser = parse_choice)]
+    pub durability: Option<Chosen<Durability>>,
+    /// How old its pairs get, such as 30m, 8h or 7d, or never
+    #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
+    pub expiry: Option<Chosen<Duration>>,
+}
+
+/// An option of a keyspace, or that it has none of its own.
+pub type Chosen<T> = std::result::Result<T, Unset>;
+
+/// The keyspace has no option of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Unset;
+
+fn parse_choice(text: &str) -> Result<Chosen<Durability>, String> {
+    if text == "as-opened" {
+        return Ok(Err(Unset));
+    }
+    let expected = |_| "expected buffered, sync, unlogged or as-opened".to_string();
+    Durability::from_str(text, false).map(Ok).map_err(expected)
+}
+
+fn parse_expiry(text: &str) -> Result<Chosen<Duration>, String> {
+    if text == "never" { Ok(Err(Unset)) } else { parse_duration(text).map(Ok) }
 }
 
 /// Drop a keyspace with all its keys

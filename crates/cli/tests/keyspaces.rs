@@ -4,7 +4,46 @@ use crate::support::{Done, Store};
 use serde_json::json;
 
 fn names(store: &Store) -> serde_json::Value {
-    store.run(&["keyspaces", "--json"]).expect(0).json()["keyspaces"].clone()
+    listed(store).iter().map(|keyspace| keyspace["name"].clone()).collect()
+}
+
+fn listed(store: &Store) -> Vec<serde_json::Value> {
+    store.run(&["keyspaces", "--json"]).expect(0).json()["keyspaces"].as_array().unwrap().clone()
+}
+
+#[test]
+fn options_of_a_keyspace_are_listed_and_changed() {
+    let store = Store::new();
+    store.run(&["keyspaces", "create", "sessions", "--expiry", "90m"]).expect(0);
+    store.run(&["keyspaces", "create", "visits", "--operator", "add", "--durability", "sync"]).expect(0);
+    let none = serde_json::Value::Null;
+    let of = |name, operator: Option<&str>, durability: Option<&str>, expiry: Option<f64>| {
+        json!({
+            "name": name, "merge_operator": operator, "durability": durability, "compression": none, "expiry_seconds": expiry
+        })
+    };
+    let visits = of("visits", Some("alluvium.add"), Some("sync"), None);
+    assert_eq!(listed(&store), [of("sessions", None, None, Some(5400.0)), visits.clone()]);
+    let table = store.run(&["keyspaces"]).expect(0);
+    assert!(table.text().contains("1h30m00s") && table.text().contains("alluvium.add"), "{}", table.text());
+    store.run(&["put", "a", "1", "--keyspace", "sessions"]).expect(0);
+    store.run(&["keyspaces", "set", "sessions", "--durability", "sync"]).expect(0);
+    assert_eq!(listed(&store)[0], of("sessions", None, Some("sync"), Some(5400.0)));
+    store.run(&["keyspaces", "set", "sessions", "--durability", "as-opened", "--expiry", "1s"]).expect(0);
+    assert_eq!(listed(&store), [of("sessions", None, None, Some(1.0)), visits.clone()]);
+    // The pair is missed once its second is over, by every command.
+    let started = std::time::Instant::now();
+    while store.run(&["dump", "--keyspace", "sessions"]).expect(0).text() != "" {
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "the pair does not expire");
+    }
+    store.run(&["keyspaces", "set", "sessions", "--expiry", "never"]).expect(0);
+    assert_eq!(listed(&store), [of("sessions", None, None, None), visits]);
+    store.run(&["get", "a", "--keyspace", "sessions"]).expect(1);
+    store.run(&["keyspaces", "set", "other", "--expiry", "1h"]).refused(2, "no keyspace");
+    store.run(&["keyspaces", "set", "default", "--expiry", "1h"]).refused(2, "default keyspace");
+    store.run(&["keyspaces", "set", "visits", "--expiry", "1h"]).refused(2, "merge operator");
+    store.run(&["keyspaces", "set", "visits", "--expiry", "soon"]).refused(2, "expected a time");
+    store.run(&["keyspaces", "set", "visits", "--durability", "forever"]).refused(2, "as-opened");
 }
 
 #[test]

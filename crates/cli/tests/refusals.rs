@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 17] = [
+const READERS: [&[&str]; 18] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -14,6 +14,7 @@ const READERS: [&[&str]; 17] = [
     &["keyspaces"],
     &["keyspaces", "drop", "users"],
     &["keyspaces", "clear", "users"],
+    &["keyspaces", "set", "users", "--expiry", "1h"],
     &["stat"],
     &["verify"],
     &["verify", "--quick"],

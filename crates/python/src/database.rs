@@ -116,14 +116,15 @@ impl Db {
     }
 
     /// Opens the keyspace with a name, and creates it if it does not exist.
-    #[pyo3(signature = (name, merge_operator = None, durability = None))]
+    #[pyo3(signature = (name, merge_operator = None, durability = None, expiry = None))]
     fn keyspace(
         this: Bound<'_, Self>,
         name: String,
         merge_operator: Option<&str>,
         durability: Option<&str>,
+        expiry: Option<f64>,
     ) -> PyResult<Py<Keyspace>> {
-        let (py, options) = (this.py(), options::of_keyspace(merge_operator, durability)?);
+        let (py, options) = (this.py(), options::of_keyspace(merge_operator, durability, expiry)?);
         let view = {
             let db = this.borrow();
             let (handle, opened) = (db.as_super().handle(), &name);

@@ -143,8 +143,14 @@ fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
 }
 
 /// Returns the options of a keyspace.
-pub fn of_keyspace(operator: Option<&str>, durability_name: Option<&str>) -> PyResult<KeyspaceOptions> {
-    let mut options = KeyspaceOptions::new().durability(durability(durability_name)?);
+pub fn of_keyspace(
+    operator: Option<&str>,
+    durability_name: Option<&str>,
+    expiry: Option<f64>,
+) -> PyResult<KeyspaceOptions> {
+    let wrong = |_| PyValueError::new_err("'expiry' must be None or a number of seconds, more than 0");
+    let expiry = expiry.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(wrong)).transpose()?;
+    let mut options = KeyspaceOptions::new().durability(durability(durability_name)?).expiry(expiry);
     options.merge_operator = merge_operator(operator)?;
     Ok(options)
 }

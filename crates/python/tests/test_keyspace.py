@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,26 @@ def test_a_keyspace_has_an_operator_and_a_durability(path: Path) -> None:
         visits = db.keyspace("visits")
         visits.merge(b"home", one)
         assert visits[b"home"] == struct.pack("<q", 2)
+
+
+def test_pairs_of_a_keyspace_expire(path: Path) -> None:
+    with alluvium.open(path) as db:
+        sessions = db.keyspace("sessions", expiry=0.2)
+        started = time.monotonic()
+        sessions[b"7"] = b"Ada"
+        snapshot = sessions.snapshot()
+        while b"7" in sessions:
+            assert time.monotonic() < started + 60, "the pair does not expire"
+            time.sleep(0.001)
+        # The clock counts whole milliseconds.
+        assert time.monotonic() >= started + 0.199
+        assert (list(sessions), list(snapshot)) == ([], [(b"7", b"Ada")])
+        for expiry in (0, -1):
+            with pytest.raises((ValueError, alluvium.InvalidArgumentError), match="expiry"):
+                db.keyspace("other", expiry=expiry)
+        with pytest.raises(alluvium.KeyspaceMismatchError, match="expiry"):
+            db.keyspace("sessions", expiry=60)
+        assert db.keyspace_names() == ["sessions"]
 
 
 def test_a_dropped_keyspace_is_gone(db: alluvium.DB) -> None:

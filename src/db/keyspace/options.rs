@@ -28,9 +28,14 @@ pub struct KeyspaceOptions {
     /// How old its pairs get. `None`: they stay until they are deleted.
     ///
     /// A pair expires once it has not been written for this long by the system's clock, while the store is closed, too. From
-    /// then on no read finds it, and its space is freed in the background. It is never missed earlier, and found at most one
-    /// part in 200 of the time longer, or 20 milliseconds, whichever is more. Snapshots and iterators see what had not expired
-    /// when they were taken, for as long as they live. In a keyspace with an expiry there are no merges.
+    /// then on no read finds it, and its space is freed in the background. It is not missed earlier, and found at most one
+    /// part in 100 of the time longer, or some 20 milliseconds, whichever is more; what was written just before a crash has
+    /// the age that it has at the next opening. A clock that was set ahead by mistake and then back makes pairs live longer by
+    /// as much; `Keyspace::set_options` without an expiry forgets all ages once no keyspace has one.
+    ///
+    /// Snapshots, iterators and transactions see what had not expired when they began, for as long as they live. Expiry is no
+    /// write: what a transaction or an update has read is unchanged if it expires before the commit. In a keyspace with an
+    /// expiry there are no merges, because an operand has no age of its own once it is folded.
     pub expiry: Option<Duration>,
 }
 

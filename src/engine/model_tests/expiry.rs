@@ -71,3 +71,23 @@ fn a_put_beside_a_tick() {
         assert_eq!((own.get("k").unwrap(), of(&store.snapshot(), &own)), (None, 0), "a put has no date");
     });
 }
+
+/// The pair is put again just before it expires, so it is always there.
+#[test]
+fn a_get_beside_a_put_and_a_tick() {
+    check(|| {
+        let (store, own) = store_with_old();
+        together(vec![
+            Box::new(|| {
+                own.put("k", value("k", 2)).unwrap();
+                tick(&store);
+            }),
+            Box::new(|| {
+                for _ in 0..2 {
+                    assert!(own.get("k").unwrap().is_some(), "a key is missed that was always there");
+                    assert!(own.contains_key("k").unwrap(), "a key is missed that was always there");
+                }
+            }),
+        ]);
+    });
+}

@@ -1,38 +1,62 @@
-//! `keyspaces`: lists the keyspaces, creates one, drops one, or empties one.
+//! `keyspaces`: lists the keyspaces, creates one, changes its options, drops one, or empties one.
 
 use crate::arguments::Common;
+use crate::duration::format_duration;
 use crate::failure::Failure;
 use crate::keyspace;
-use crate::keyspace_arguments::{CreateKeyspace, KeyspaceAction, Keyspaces};
+use crate::keyspace_arguments::{CreateKeyspace, Durability, KeyspaceAction, Keyspaces, SetKeyspace};
 use crate::output::Output;
 use crate::report::table;
-use serde_json::json;
+use alluvium::KeyspaceOptions;
+use serde_json::{Value, json};
 
 /// Runs the action. Only the list prints something.
 pub fn run(common: &Common, keyspaces: &Keyspaces) -> Result<(), Failure> {
     match &keyspaces.action {
         None => list(common),
         Some(KeyspaceAction::Create(create_keyspace)) => create(common, create_keyspace),
+        Some(KeyspaceAction::Set(set_keyspace)) => set(common, set_keyspace),
         Some(KeyspaceAction::Drop(drop_keyspace)) => drop_one(common, &drop_keyspace.name),
         Some(KeyspaceAction::Clear(clear_keyspace)) => clear(common, &clear_keyspace.name),
     }
 }
 
 fn list(common: &Common) -> Result<(), Failure> {
-    let names = common.open_to_read()?.keyspace_names()?;
+    let db = common.open_to_read()?;
+    let mut keyspaces = Vec::new();
+    for name in db.keyspace_names()? {
+        keyspaces.extend(db.keyspace_options(&name)?.map(|options| (name, options)));
+    }
     let mut output = Output::new();
     if common.json {
-        output.line(json!({ "keyspaces": names }))?;
-    } else if names.is_empty() {
+        let listed: Vec<_> = keyspaces.iter().map(|(name, options)| as_json(name, options)).collect();
+        output.line(json!({ "keyspaces": listed }))?;
+    } else if keyspaces.is_empty() {
         output.line("The store has no keyspaces but the default one.")?;
     } else {
-        let mut table = table(&["keyspace"]);
-        for name in &names {
-            table.add_row([printable(name)]);
+        let mut table = table(&["keyspace", "merge operator", "durability", "compression", "expiry"]);
+        for (name, options) in &keyspaces {
+            let operator = options.merge_operator.as_ref().map(|operator| printable(operator.name()));
+            let durability = options.durability.map(|durability| format!("{durability:?}").to_lowercase());
+            let compression = options.compression.map(|compression| format!("{compression:?}").to_lowercase());
+            let expiry = options.expiry.map(format_duration);
+            let of_options = [operator, durability, compression, expiry].map(Option::unwrap_or_default);
+            table.add_row([printable(name)].into_iter().chain(of_options));
         }
         output.line(table)?;
     }
     output.finish()
+}
+
+/// Options that are the store's are null.
+fn as_json(name: &str, options: &KeyspaceOptions) -> Value {
+    json!({
+        "name": name,
+        "merge_operator": options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
+        "durability": options.durability.map(|durability| format!("{durability:?}").to_lowercase()),
+        "compression": options.compression.map(|compression| format!("{compression:?}").to_lowercase()),
+        "expiry_seconds": options.expiry.map(|expiry| expiry.as_secs_f64()),
+    })
 }
 
 /// The name without characters that a terminal acts on.
@@ -42,7 +66,23 @@ fn printable(name: &str) -> String {
 
 fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
     let db = common.open_or_create()?;
-    db.keyspace(&create.name, keyspace::options(create.operator, create.durability))?;
+    let options = keyspace::options(create.operator).durability(create.durability.map(Durability::for_store));
+    db.keyspace(&create.name, options.expiry(create.expiry))?;
+    Ok(db.close()?)
+}
+
+fn set(common: &Common, set: &SetKeyspace) -> Result<(), Failure> {
+    common.refuse_other_order()?;
+    let db = common.open_existing()?;
+    let keyspace = keyspace::find(&db, &set.name, None)?;
+    let mut options = keyspace.options()?;
+    if let Some(durability) = set.durability {
+        options = options.durability(durability.ok().map(Durability::for_store));
+    }
+    if let Some(expiry) = set.expiry {
+        options = options.expiry(expiry.ok());
+    }
+    keyspace.set_options(options)?;
     Ok(db.close()?)
 }
 
