@@ -1,9 +1,9 @@
 //! The background work of a store: what all of its tasks use. The files beside this one choose, run and wait for them.
 
-use super::expiry::ExpiredSpace;
 use super::upkeep::Upkeep;
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
+use crate::engine::expiry::ExpiredSpace;
 use crate::engine::memory::arbiter::MemoryArbiter;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;

@@ -15,60 +15,9 @@ use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog;
 use crate::format::manifest_edit::BranchMeta;
-use crate::util::sync::{AtomicU64, Mutex, Ordering};
 use crate::util::{FileNumber, KeyspaceId, Result, SequenceNumber, key, limits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// The time between two looks at the files.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// The same while snapshots still need what has expired.
-const WHILE_HELD: Duration = Duration::from_secs(10);
-
-/// No look at the files is due.
-const NEVER: u64 = u64::MAX;
-
-/// What was done about the space of what has expired.
-#[derive(Debug)]
-pub(crate) struct ExpiredSpace {
-    /// Files whose compaction was asked for. Held during a look at the files.
-    asked: Mutex<BTreeSet<FileNumber>>,
-    /// Times of the store's clock, nanoseconds: the earliest one of the next look, and when it is due.
-    not_before: AtomicU64,
-    due: AtomicU64,
-}
-
-impl Default for ExpiredSpace {
-    fn default() -> Self {
-        Self { asked: Mutex::default(), not_before: AtomicU64::new(0), due: AtomicU64::new(NEVER) }
-    }
-}
-
-impl ExpiredSpace {
-    /// Something has expired: looks soon.
-    pub(crate) fn note_expired(&self) {
-        self.due.fetch_min(self.not_before.load(Ordering::Relaxed), Ordering::Release);
-    }
-
-    fn due(&self) -> Option<Duration> {
-        let due = self.due.load(Ordering::Acquire);
-        (due != NEVER).then(|| Duration::from_nanos(due))
-    }
-
-    /// A look begins.
-    fn begin(&self, now: Duration) {
-        self.not_before.store(nanos(now + BETWEEN_LOOKS), Ordering::Relaxed);
-        self.due.store(NEVER, Ordering::Release);
-    }
-
-    fn look_again(&self, at: Duration) {
-        self.due.fetch_min(nanos(at), Ordering::Release);
-    }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(NEVER - 1)
-}
 
 impl Background {
     /// A tick. Errors of its write are those of later calls, or go by themselves; the next tick tries again.
@@ -125,8 +74,7 @@ impl Background {
     /// Asks for the compaction of keyspaces of which at least half has expired for all readers, or of such parts of them.
     pub(super) fn look_for_expired_space(&self) -> Result<()> {
         let now = self.scheduler.clock.now();
-        let Some(mut asked) = self.expired_space.asked.try_lock() else { return Ok(()) };
-        self.expired_space.begin(now);
+        let Some(mut asked) = self.expired_space.begin(now) else { return Ok(()) };
         let expired = self.read.retention().expired().clone();
         let view = self.read.view.load_full();
         let (mut live, mut found) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
@@ -150,7 +98,7 @@ impl Background {
         }
         // A snapshot that still has some of it may end at any time.
         if *expired != *self.read.expiry.for_all(Vec::new).1 {
-            self.expired_space.look_again(now + WHILE_HELD);
+            self.expired_space.note_held(now);
         }
         drop(asked);
         if is_asked {

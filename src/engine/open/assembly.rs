@@ -3,10 +3,10 @@
 use super::host::Host;
 use crate::disk::Component;
 use crate::engine::background::background::Background;
-use crate::engine::background::expiry::ExpiredSpace;
 use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
+use crate::engine::expiry::ExpiredSpace;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
