@@ -16,7 +16,11 @@ use blocking::unblock;
 /// db.put("key", "old").await?;
 /// let snapshot = db.snapshot();
 /// db.put("key", "new").await?;
+/// db.put("other", "new").await?;
 /// assert_eq!(snapshot.get("key").await?.as_deref(), Some(&b"old"[..]));
+/// assert_eq!(snapshot.multi_get(&["key", "other"]).await?, [Some(b"old".to_vec()), None]);
+/// assert_eq!(snapshot.last().await?, Some((b"key".to_vec(), b"old".to_vec())));
+/// assert!(!snapshot.contains_key("other").await?);
 /// # Ok::<(), alluvium::Error>(())
 /// # })?;
 /// # Ok::<(), alluvium::Error>(())
@@ -43,6 +47,22 @@ impl AsyncSnapshot {
     }
 
     /// `Snapshot::keyspace`, on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let users = db.keyspace("users", Default::default()).await?;
+    /// users.put("7", "Ada").await?;
+    /// let snapshot = db.snapshot();
+    /// db.drop_keyspace("users").await?;
+    /// let users = snapshot.keyspace("users").await?.expect("it was there");
+    /// assert_eq!(users.get("7").await?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn keyspace(&self, name: &str) -> Result<Option<Self>> {
         let name = name.to_owned();
         let found = self.run_blocking(move |snapshot| snapshot.keyspace(&name)).await?;
