@@ -304,8 +304,14 @@ impl AsyncKeyspace {
 
     /// `Keyspace::contains_key`.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |keyspace| keyspace.contains_key(key)).await
+        let key = key.as_ref();
+        match self.keyspace.contains_key_nonblocking(key)? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |keyspace| keyspace.contains_key(key)).await
+            }
+        }
     }
 
     /// `Keyspace::first`.

@@ -5,6 +5,7 @@
 //! which all its users in the process share.
 
 mod keyspace;
+mod multi_get;
 mod rounds;
 mod scan;
 mod snapshot;
@@ -33,11 +34,12 @@ pub use transaction::{AsyncTransaction, AsyncTransactionKeyspace, TransactionSca
 /// As a `Db`, it is the store's default keyspace: [`AsyncKeyspace`] has the methods that read and write single keys and
 /// ranges. What is listed here is about the store as a whole, or about several keys at once.
 ///
-/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or
-/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, the reads and the
-/// commit of a transaction, `keyspace`, `flush` and `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
-/// its value needs no value file, writers are not slowed, and memory and log have space. Other threads may take that
-/// space before the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
+/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get`, `multi_get` or
+/// `contains_key` that memory or cached pages can answer is ready at once, in a transaction, too. One that needs the disk
+/// or a merge operator, every scan, `update`, `transact`, the commit of a transaction, `keyspace`, `flush` and `sync` run
+/// on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync, its value
+/// needs no value file, writers are not slowed, and memory and log have space. Other threads may take that space before
+/// the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
 /// delay that has just ended.
 ///
 /// A future may be dropped at any time. A read that has begun is then discarded. A write, `update` or `transact` may

@@ -1,5 +1,6 @@
 //! A snapshot for asynchronous callers.
 
+use super::multi_get::multi_get;
 use super::scan::Scan;
 use crate::db::snapshot::Snapshot;
 use crate::engine::types::key_range::KeyRange;
@@ -94,20 +95,8 @@ impl AsyncSnapshot {
 
     /// `Snapshot::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (mut values, mut places, mut missing) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
-        for (place, key) in keys.iter().enumerate() {
-            let found = self.snapshot.get_nonblocking(key.as_ref())?;
-            if found.is_none() {
-                places.push(place);
-                missing.push(key.as_ref().to_vec());
-            }
-            values.push(found.flatten());
-        }
-        if !missing.is_empty() {
-            let found = self.run_blocking(move |snapshot| snapshot.multi_get(&missing)).await?;
-            places.into_iter().zip(found).for_each(|(place, value)| values[place] = value);
-        }
-        Ok(values)
+        let later = async |missing: Vec<_>| self.run_blocking(move |snapshot| snapshot.multi_get(&missing)).await;
+        multi_get(keys, |key| self.snapshot.get_nonblocking(key), later).await
     }
 
     /// `Snapshot::iter`, as a stream.
@@ -127,8 +116,14 @@ impl AsyncSnapshot {
 
     /// `Snapshot::contains_key`.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |snapshot| snapshot.contains_key(key)).await
+        let key = key.as_ref();
+        match self.snapshot.contains_key_nonblocking(key)? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |snapshot| snapshot.contains_key(key)).await
+            }
+        }
     }
 
     /// `Snapshot::first`.

@@ -1,8 +1,8 @@
 //! A transaction for asynchronous callers.
 //!
-//! Reads, merges and the commit run on other threads; the transaction's own writes are only buffered, and need none. A read
-//! whose future was dropped may still run. So the threads share the transaction, and the commit takes it out of there once
-//! no thread reads it.
+//! Gets answer from the transaction's own writes, memory and cached pages if they can. Other reads, merges and the commit
+//! run on other threads; writes are only buffered, and need none. A read whose future was dropped may still run. So the
+//! threads share the transaction, and the commit takes it out of there once no thread reads it.
 
 mod keyspace;
 mod scan;

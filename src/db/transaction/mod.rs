@@ -3,6 +3,8 @@
 
 mod iter;
 mod keyspace;
+#[cfg(feature = "async")]
+mod nonblocking;
 mod retry;
 
 use super::iter::Pair;
