@@ -101,6 +101,15 @@ pub mod storage {
 }
 
 /// The largest keys, values and batches. A larger one is an [`Error::InvalidArgument`].
+///
+/// ```
+/// use alluvium::{Error, limits};
+/// let db = alluvium::Db::open_temporary(alluvium::Options::default())?;
+/// db.put(vec![7; limits::KEY_BYTES_MAX], "the longest key")?;
+/// let longer = vec![7; limits::KEY_BYTES_MAX + 1];
+/// assert!(matches!(db.put(longer, ""), Err(Error::InvalidArgument(_))));
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 pub mod limits {
     pub use crate::util::limits::{BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 }

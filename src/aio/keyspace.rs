@@ -31,6 +31,11 @@ use std::time::Duration;
 /// db.write(batch).await?;
 /// assert_eq!(users.get("7").await?.as_deref(), Some(&b"Ada"[..]));
 /// assert_eq!((emails.get("7").await?, db.get("7").await?), (None, None));
+///
+/// assert!(!users.put_if_absent("7", "Grace").await?);
+/// assert_eq!(users.take("7").await?.as_deref(), Some(&b"Ada"[..]));
+/// emails.delete_prefix("ada@").await?;
+/// assert!(users.is_empty().await? && emails.first().await?.is_none());
 /// # Ok::<(), alluvium::Error>(())
 /// # })?;
 /// # Ok::<(), alluvium::Error>(())
@@ -159,6 +164,19 @@ impl AsyncKeyspace {
     }
 
     /// `Keyspace::update`. The function runs on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let add_one = |old: Option<&[u8]>| Some(vec![old.map_or(0, |old| old[0]) + 1]);
+    /// db.update("visits", add_one).await?;
+    /// assert_eq!(db.update("visits", add_one).await?, Some(vec![2]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -253,6 +271,23 @@ impl AsyncKeyspace {
 
     /// `Keyspace::iter`, as a stream. Not a future: the stream reads when it is polled. `Scan::backward` has the other
     /// order.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// use futures_lite::StreamExt;
+    /// db.put("elbe", "North Sea").await?;
+    /// let mut pairs = db.iter()?;
+    /// while let Some(pair) = pairs.next().await {
+    ///     let (river, sea) = pair?;
+    ///     println!("{} flows to the {}", river.escape_ascii(), sea.escape_ascii());
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn iter(&self) -> Result<Scan> {
         self.keyspace.iter().map(Scan::new)
     }
@@ -269,8 +304,14 @@ impl AsyncKeyspace {
 
     /// `Keyspace::contains_key`.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |keyspace| keyspace.contains_key(key)).await
+        let key = key.as_ref();
+        match self.keyspace.contains_key_nonblocking(key)? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |keyspace| keyspace.contains_key(key)).await
+            }
+        }
     }
 
     /// `Keyspace::first`.

@@ -5,6 +5,7 @@
 //! which all its users in the process share.
 
 mod keyspace;
+mod multi_get;
 mod rounds;
 mod scan;
 mod snapshot;
@@ -33,11 +34,12 @@ pub use transaction::{AsyncTransaction, AsyncTransactionKeyspace, TransactionSca
 /// As a `Db`, it is the store's default keyspace: [`AsyncKeyspace`] has the methods that read and write single keys and
 /// ranges. What is listed here is about the store as a whole, or about several keys at once.
 ///
-/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or
-/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, the reads and the
-/// commit of a transaction, `keyspace`, `flush` and `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
-/// its value needs no value file, writers are not slowed, and memory and log have space. Other threads may take that
-/// space before the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
+/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get`, `multi_get` or
+/// `contains_key` that memory or cached pages can answer is ready at once, in a transaction, too. One that needs the disk
+/// or a merge operator, every scan, `update`, `transact`, the commit of a transaction, `keyspace`, `flush` and `sync` run
+/// on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync, its value
+/// needs no value file, writers are not slowed, and memory and log have space. Other threads may take that space before
+/// the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
 /// delay that has just ended.
 ///
 /// A future may be dropped at any time. A read that has begun is then discarded. A write, `update` or `transact` may
@@ -87,17 +89,52 @@ impl AsyncDb {
     }
 
     /// `Db::open_with`, on another thread.
+    ///
+    /// ```
+    /// use alluvium::{AsyncDb, Options, storage::MemoryStorage};
+    /// futures_lite::future::block_on(async {
+    ///     let db = AsyncDb::open_with(std::sync::Arc::new(MemoryStorage::new()), Options::default()).await?;
+    ///     db.put("river", "silt").await?;
+    ///     db.close().await
+    /// })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         unblock(move || Db::open_with(storage, options)).await.map(Self::new)
     }
 
     /// Creates the asynchronous interface of a store that is open.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{AsyncDb, Db, Options};
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let future = async {
+    ///     let asynchronous = AsyncDb::new(db.clone()); // both are the same store
+    ///     asynchronous.put("river", "silt").await
+    /// };
+    /// futures_lite::future::block_on(future)?;
+    /// assert!(db.contains_key("river")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn new(db: Db) -> Self {
         let default = AsyncKeyspace::new(Keyspace::clone(&db));
         Self { db, default }
     }
 
     /// The store itself, whose methods block the calling thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// db.put("river", "silt").await?;
+    /// println!("{}", db.db().stats()); // what has no future
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn db(&self) -> &Db {
         &self.db
     }
@@ -129,6 +166,20 @@ impl AsyncDb {
     }
 
     /// `Db::drop_keyspace`, on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// db.keyspace("emails", Default::default()).await?;
+    /// db.keyspace("users", Default::default()).await?;
+    /// assert!(db.drop_keyspace("emails").await?);
+    /// assert_eq!(db.keyspace_names().await?, ["users"]);
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let name = name.to_owned();
         self.run_blocking(move |db| db.drop_keyspace(&name)).await
@@ -140,6 +191,20 @@ impl AsyncDb {
     }
 
     /// `Db::write`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let mut batch = alluvium::WriteBatch::new();
+    /// batch.put("from", "90").put("to", "110").delete("pending");
+    /// db.write(batch).await?;
+    /// assert!(db.contains_key("to").await?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default()).await
     }
@@ -160,6 +225,22 @@ impl AsyncDb {
     }
 
     /// `Db::transaction`. See [`AsyncTransaction`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// db.put("stock", [3]).await?;
+    /// let transaction = db.transaction().await?;
+    /// let stock = transaction.get("stock").await?.map_or(0, |stock| stock[0]);
+    /// transaction.put("stock", [stock - 1])?;
+    /// transaction.commit().await?;
+    /// assert_eq!(db.get("stock").await?, Some(vec![2]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn transaction(&self) -> Result<AsyncTransaction> {
         // Like a snapshot, it only waits for writes that are in progress.
         Ok(AsyncTransaction::new(self.db.transaction()?, Keyspace::clone(&self.db)))

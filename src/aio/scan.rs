@@ -13,6 +13,24 @@ use std::task::{Context, Poll};
 /// error the stream ends.
 ///
 /// Like an `Iter`, an idle scan retains the versions of its snapshot, and holds nothing else.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// # let db = alluvium::AsyncDb::new(db);
+/// # futures_lite::future::block_on(async {
+/// use futures_lite::StreamExt;
+/// for year in ["2024", "2025", "2026"] {
+///     db.put(year, "").await?;
+/// }
+/// let mut years = db.range("2025"..)?;
+/// let first = years.next().await.expect("a pair")?;
+/// assert_eq!(first.0, b"2025");
+/// assert_eq!(years.count().await, 1);
+/// # Ok::<(), alluvium::Error>(())
+/// # })?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[must_use = "a scan does nothing until it is polled"]
 pub struct Scan {
     rounds: Rounds<Cursor>,

@@ -1,5 +1,6 @@
 //! A snapshot for asynchronous callers.
 
+use super::multi_get::multi_get;
 use super::scan::Scan;
 use crate::db::snapshot::Snapshot;
 use crate::engine::types::key_range::KeyRange;
@@ -16,7 +17,11 @@ use blocking::unblock;
 /// db.put("key", "old").await?;
 /// let snapshot = db.snapshot();
 /// db.put("key", "new").await?;
+/// db.put("other", "new").await?;
 /// assert_eq!(snapshot.get("key").await?.as_deref(), Some(&b"old"[..]));
+/// assert_eq!(snapshot.multi_get(&["key", "other"]).await?, [Some(b"old".to_vec()), None]);
+/// assert_eq!(snapshot.last().await?, Some((b"key".to_vec(), b"old".to_vec())));
+/// assert!(!snapshot.contains_key("other").await?);
 /// # Ok::<(), alluvium::Error>(())
 /// # })?;
 /// # Ok::<(), alluvium::Error>(())
@@ -43,6 +48,22 @@ impl AsyncSnapshot {
     }
 
     /// `Snapshot::keyspace`, on another thread.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let users = db.keyspace("users", Default::default()).await?;
+    /// users.put("7", "Ada").await?;
+    /// let snapshot = db.snapshot();
+    /// db.drop_keyspace("users").await?;
+    /// let users = snapshot.keyspace("users").await?.expect("it was there");
+    /// assert_eq!(users.get("7").await?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn keyspace(&self, name: &str) -> Result<Option<Self>> {
         let name = name.to_owned();
         let found = self.run_blocking(move |snapshot| snapshot.keyspace(&name)).await?;
@@ -74,20 +95,8 @@ impl AsyncSnapshot {
 
     /// `Snapshot::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (mut values, mut places, mut missing) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
-        for (place, key) in keys.iter().enumerate() {
-            let found = self.snapshot.get_nonblocking(key.as_ref())?;
-            if found.is_none() {
-                places.push(place);
-                missing.push(key.as_ref().to_vec());
-            }
-            values.push(found.flatten());
-        }
-        if !missing.is_empty() {
-            let found = self.run_blocking(move |snapshot| snapshot.multi_get(&missing)).await?;
-            places.into_iter().zip(found).for_each(|(place, value)| values[place] = value);
-        }
-        Ok(values)
+        let later = async |missing: Vec<_>| self.run_blocking(move |snapshot| snapshot.multi_get(&missing)).await;
+        multi_get(keys, |key| self.snapshot.get_nonblocking(key), later).await
     }
 
     /// `Snapshot::iter`, as a stream.
@@ -107,8 +116,14 @@ impl AsyncSnapshot {
 
     /// `Snapshot::contains_key`.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |snapshot| snapshot.contains_key(key)).await
+        let key = key.as_ref();
+        match self.snapshot.contains_key_nonblocking(key)? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |snapshot| snapshot.contains_key(key)).await
+            }
+        }
     }
 
     /// `Snapshot::first`.

@@ -142,6 +142,16 @@ impl Db {
 
     /// Deletes a closed store, and its directory if no other files remain in it.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("rivers");
+    /// use alluvium::{Db, Options};
+    /// Db::open(&path, Options::default())?.close()?;
+    /// Db::destroy(&path)?;
+    /// assert!(!path.exists());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `NoStore`, `AlreadyOpen`, `Io`.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {

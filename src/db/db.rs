@@ -46,6 +46,19 @@ pub struct Db {
 impl Db {
     /// Opens the store in a directory. Creates it if it does not exist and `Options::create_if_missing` is set.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("rivers");
+    /// use alluvium::{Db, Error, Options};
+    /// let db = Db::open(&path, Options::default())?; // creates the store
+    /// db.put("river", "silt")?;
+    /// assert!(matches!(Db::open(&path, Options::default()), Err(Error::AlreadyOpen { .. })));
+    /// db.close()?;
+    /// let db = Db::open(&path, Options::new().create_if_missing(false))?;
+    /// assert!(db.contains_key("river")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - `NoStore` if the directory holds other files, or if there is no store and `create_if_missing` is not set.
     /// - `AlreadyOpen` if the store is open for writing elsewhere.
@@ -79,6 +92,14 @@ impl Db {
     }
 
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
+    ///
+    /// ```
+    /// use alluvium::{Db, Options, storage::MemoryStorage};
+    /// use std::sync::Arc;
+    /// let db = Db::open_with(Arc::new(MemoryStorage::new()), Options::default())?; // for tests: without a disk
+    /// db.put("river", "silt")?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let mut options = options;
         if options.resources.is_none() && options.memory_budget.is_none() {
@@ -111,6 +132,18 @@ impl Db {
     /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of
     /// other keys do not wait for it.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::WriteBatch;
+    /// db.put("from", "100")?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("from", "90").put("to", "110").delete("pending");
+    /// db.write(batch)?;
+    /// assert_eq!(db.multi_get(&["from", "to"])?, [Some(b"90".to_vec()), Some(b"110".to_vec())]);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Like `put`. `InvalidArgument` if the batch is over 32 MiB: its keys, its values below 256 KiB, and 64 bytes for
     /// each operation.
@@ -119,11 +152,33 @@ impl Db {
     }
 
     /// Like `write`, with options.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{WriteBatch, WriteOptions};
+    /// let batch: WriteBatch = [("elbe", "North Sea"), ("oder", "Baltic Sea")].into_iter().collect();
+    /// db.write_with(batch, WriteOptions::sync())?; // on disk when it returns
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.engine.write.write_batch(batch, options.durability)
     }
 
     /// Begins an optimistic transaction.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("stock", [3])?;
+    /// let transaction = db.transaction()?;
+    /// let stock = transaction.get("stock")?.map_or(0, |stock| stock[0]);
+    /// transaction.put("stock", [stock - 1])?;
+    /// assert_eq!(db.get("stock")?, Some(vec![3])); // others see the writes after the commit
+    /// transaction.commit()?;
+    /// assert_eq!(db.get("stock")?, Some(vec![2]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn transaction(&self) -> Result<Transaction> {
         Transaction::begin(&self.engine.write)
     }
@@ -157,6 +212,20 @@ impl Db {
     }
 
     /// Like `transact`, with options.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{TransactOptions, WriteOptions};
+    /// let options = TransactOptions::new().attempts(10).write(WriteOptions::sync());
+    /// let ticket = db.transact_with(&options, |transaction| -> alluvium::Result<u8> {
+    ///     let ticket = transaction.get("next ticket")?.map_or(0, |next| next[0]);
+    ///     transaction.put("next ticket", [ticket + 1])?;
+    ///     Ok(ticket)
+    /// })?;
+    /// assert_eq!((ticket, db.get("next ticket")?), (0, Some(vec![1])));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn transact_with<T, E: From<Error>>(
         &self,
         options: &TransactOptions,

@@ -78,6 +78,19 @@ impl Iter {
     }
 
     /// Moves to the first pair with a key greater than or equal to `key`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("ash", "1")?;
+    /// db.put("beech", "2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek("b")?;
+    /// assert_eq!(iter.key(), Some(&b"beech"[..]));
+    /// iter.seek("c")?; // no key follows
+    /// assert!(!iter.valid());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         with_encoded(self.scope.bounds.keyspace, key.as_ref(), |key| self.seek_by(|cursor| cursor.seek(key)))
     }
@@ -93,6 +106,23 @@ impl Iter {
     }
 
     /// Moves to the next pair. After the last pair the iterator becomes unpositioned, and further steps do nothing.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for name in ["ash", "beech", "birch"] {
+    ///     db.put(name, "tree")?;
+    /// }
+    /// let mut iter = db.range("b"..)?;
+    /// let mut trees = 0;
+    /// iter.seek_first()?;
+    /// while iter.valid() {
+    ///     trees += 1;
+    ///     iter.step()?;
+    /// }
+    /// assert_eq!(trees, 2);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     #[inline]
     pub fn step(&mut self) -> Result<()> {
         if self.valid() { self.front.step(&self.scope) } else { Ok(()) }

@@ -13,6 +13,19 @@ use crate::util::Result;
 impl Db {
     /// Incorporates all memory: writes it to branch files and waits until that is done.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{Durability, WriteOptions};
+    /// let unlogged = WriteOptions::new().durability(Durability::Unlogged);
+    /// for number in 0..1000_u32 {
+    ///     db.put_with(number.to_be_bytes(), "imported", unlogged)?;
+    /// }
+    /// db.flush()?; // from here on the writes survive
+    /// assert_eq!(db.stats().memory_entries, 0);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `DiskFull`, `Io`; `ReadOnly` after an earlier failure.
     pub fn flush(&self) -> Result<()> {
@@ -22,6 +35,18 @@ impl Db {
 
     /// Makes all writes that returned before the call durable. Concurrent calls share one sync of the disk.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for order in ["7", "8", "9"] {
+    ///     db.put(order, "paid")?;
+    /// }
+    /// db.sync()?; // one sync for all of them
+    /// let stats = db.stats();
+    /// assert_eq!(stats.synced_number, stats.last_number);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Io`; `ReadOnly` after an earlier failure.
     pub fn sync(&self) -> Result<()> {
@@ -29,11 +54,34 @@ impl Db {
     }
 
     /// Compacts all keys of all keyspaces; see `Keyspace::compact_range`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.put("oder", "Baltic Sea")?;
+    /// db.delete("oder")?;
+    /// db.compact()?; // the deleted pair takes no space any more
+    /// assert_eq!(db.branch_files().iter().map(|file| file.entries).sum::<u64>(), 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn compact(&self) -> Result<()> {
         self.compact_all_with(&CompactOptions::default(), &mut |_| ()).map(drop)
     }
 
     /// Like `compact`, with the options and the progress of `Keyspace::compact_with`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{CompactOptions, Goal};
+    /// db.put("elbe", "North Sea")?;
+    /// let report = db.compact_all_with(&CompactOptions::new().goal(Goal::Reads), &mut |progress| {
+    ///     println!("{} of about {} bytes", progress.bytes_done, progress.bytes_total);
+    /// })?;
+    /// println!("{} bytes written", report.bytes_written);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn compact_all_with(
         &self,
         options: &CompactOptions,
@@ -87,6 +135,18 @@ impl Db {
     /// Waits until the background work is idle. Use this before measurements and before copying files. Work for
     /// quiet times, which only makes reads cheaper, may begin a second later; `pause_background` prevents it.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for number in 0..1000_u32 {
+    ///     db.put(number.to_be_bytes(), "silt")?;
+    /// }
+    /// db.flush()?;
+    /// db.settle()?;
+    /// println!("{} bytes of files", db.stats().branch_bytes);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The failure that blocks background work.
     pub fn settle(&self) -> Result<()> {
@@ -96,6 +156,15 @@ impl Db {
 
     /// Checks the whole store: reads all files and checks checksums, order, counts and the structure of the tree.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// db.flush()?;
+    /// assert_eq!(db.verify()?.entries, 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The first damage that was found, with file and offset. `verify_with` lists all damage.
     pub fn verify(&self) -> Result<VerifyReport> {
@@ -104,6 +173,18 @@ impl Db {
     }
 
     /// Checks the store while others read and write it, and lists all damage. `progress` is called for each file.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Depth;
+    /// let found = db.verify_with(Depth::Quick, &mut |progress| println!("checking {}", progress.file))?;
+    /// for damage in &found.damage {
+    ///     println!("{damage}");
+    /// }
+    /// assert!(found.is_valid());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Io` if a file could not be checked. Damage is not an error here.
@@ -116,11 +197,31 @@ impl Db {
     }
 
     /// Returns statistics. The cost grows with the number of branch references in the tree.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let stats = db.stats();
+    /// println!("about {} keys, {} bytes in files", stats.approximate_keys(), stats.branch_bytes);
+    /// println!("{stats}"); // all figures, a line for each group
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.engine.background.statistics.gather()
     }
 
     /// Lists the branch files of the tree from the root down: newer data before older.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.put("oder", "Baltic Sea")?;
+    /// db.flush()?;
+    /// let files = db.branch_files();
+    /// assert_eq!((&files[0].first_key[..], &files[0].last_key[..]), (&b"elbe"[..], &b"oder"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn branch_files(&self) -> Vec<BranchFile> {
         self.engine.read.branch_files()
     }

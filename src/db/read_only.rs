@@ -34,6 +34,11 @@ use std::path::Path;
 /// let reader = ReadOnlyDb::open(directory.path(), Options::default())?;
 /// writer.put("river", "sand")?;
 /// assert_eq!(reader.get("river")?.as_deref(), Some(&b"silt"[..]));
+/// for pair in reader.prefix("ri")? {
+///     let (key, value) = pair?;
+///     println!("{}: {}", key.escape_ascii(), value.escape_ascii());
+/// }
+/// println!("{} files", reader.stats().branch_files);
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct ReadOnlyDb {
@@ -47,6 +52,16 @@ pub struct ReadOnlyDb {
 impl ReadOnlyDb {
     /// Opens the store in a directory. Only the options for reading are used: `memory_budget`, `resources`,
     /// `merge_operator` and `force_cut`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Error, Options, ReadOnlyDb};
+    /// assert!(matches!(ReadOnlyDb::open(directory.path(), Options::default()), Err(Error::NoStore { .. })));
+    /// Db::open(directory.path(), Options::default())?.put("river", "silt")?;
+    /// let reader = ReadOnlyDb::open(directory.path(), Options::new().memory_budget(16 << 20))?;
+    /// assert_eq!(reader.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `InvalidArgument`, `Io`.
@@ -121,6 +136,18 @@ impl ReadOnlyDb {
     }
 
     /// The contents as a `Snapshot`, for code that takes one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, ReadOnlyDb};
+    /// let writer = Db::open(directory.path(), Options::default())?;
+    /// let reader = ReadOnlyDb::open(directory.path(), Options::default())?;
+    /// let snapshot = reader.snapshot(); // stays as it is through refreshes
+    /// writer.put("river", "silt")?;
+    /// reader.refresh()?;
+    /// assert!(snapshot.is_empty()? && !reader.is_empty()?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.store.load().read, KeyspaceId::DEFAULT)
     }

@@ -26,7 +26,12 @@ use std::time::Duration;
 /// db.put("key", "old")?;
 /// let snapshot = db.snapshot();
 /// db.put("key", "new")?;
+/// db.put("other", "new")?;
 /// assert_eq!(snapshot.get("key")?.as_deref(), Some(&b"old"[..]));
+/// assert_eq!(snapshot.multi_get(&["key", "other"])?, [Some(b"old".to_vec()), None]);
+/// assert!(!snapshot.contains_key("other")? && !snapshot.is_empty()?);
+/// assert_eq!(snapshot.last()?, Some((b"key".to_vec(), b"old".to_vec())));
+/// assert_eq!((snapshot.iter()?.count(), snapshot.range("l"..)?.count(), snapshot.prefix("k")?.count()), (1, 0, 1));
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -84,6 +89,15 @@ impl Snapshot {
     }
 
     /// The sequence number of the snapshot. It contains every write with this number or a smaller one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let before = db.snapshot();
+    /// db.put("river", "silt")?;
+    /// assert!(db.snapshot().number() > before.number());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn number(&self) -> u64 {
         self.pin.number().0
     }

@@ -36,6 +36,21 @@ impl Snapshot {
 impl Transaction {
     /// The part of the transaction in a keyspace. See [`TransactionKeyspace`].
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let users = db.keyspace("users", Default::default())?;
+    /// let emails = db.keyspace("emails", Default::default())?;
+    /// let transaction = db.transaction()?;
+    /// if transaction.within(&emails)?.get("ada@example.org")?.is_none() {
+    ///     transaction.within(&users)?.put("7", "Ada")?;
+    ///     transaction.within(&emails)?.put("ada@example.org", "7")?;
+    /// }
+    /// transaction.commit()?;
+    /// assert!(users.contains_key("7")? && emails.contains_key("ada@example.org")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `KeyspaceDropped`; `InvalidArgument` if the keyspace is that of another store, or of an earlier opening of this one.
     pub fn within(&self, keyspace: &Keyspace) -> Result<TransactionKeyspace<'_>> {
@@ -66,6 +81,19 @@ impl WriteBatch {
 
 /// The part of a [`WriteBatch`] in one keyspace: the result of `WriteBatch::within`. Its methods are those of the batch,
 /// which itself has the part in the default keyspace.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// let users = db.keyspace("users", Default::default())?;
+/// let mut batch = alluvium::WriteBatch::new();
+/// let mut part = batch.within(&users);
+/// part.delete_prefix("7").put("7/name", "Ada").delete("8/name");
+/// part.extend([("9/name", "Grace"), ("9/email", "grace@example.org")]);
+/// db.write(batch)?;
+/// assert_eq!(users.iter()?.count(), 3);
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct BatchKeyspace<'b> {
     batch: &'b mut WriteBatch,

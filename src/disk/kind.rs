@@ -7,6 +7,15 @@ use crate::util::Result;
 const TRUNK: &str = "trunk";
 
 /// How a store keeps its data on disk. It is chosen when the store is created; `Db::convert` changes it.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{Db, DiskComponent, LevelsOptions, Options};
+/// let levels = DiskComponent::Levels(LevelsOptions::tiered());
+/// let db = Db::open(directory.path(), Options::new().disk_component(levels))?;
+/// assert_eq!(db.stats().disk_component, "tiered");
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiskComponent {

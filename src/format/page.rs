@@ -83,6 +83,12 @@ impl PageKind {
 }
 
 /// How a payload is stored.
+///
+/// ```
+/// use alluvium::{Compression, KeyspaceOptions, Options};
+/// let options = Options::new().compression(Compression::Lz4);
+/// let pictures = KeyspaceOptions::new().compression(Compression::None); // they are compressed already
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]

@@ -17,6 +17,13 @@ use std::ptr::NonNull;
 pub const FRAME_BYTES_MAX: usize = FRAME_PAGES_MAX * IO_ALIGNMENT;
 
 /// A byte buffer of fixed length whose address and length are multiples of `limits::IO_ALIGNMENT`.
+///
+/// ```
+/// use alluvium::storage::AlignedBuffer;
+/// let mut buffer = AlignedBuffer::new(8192); // it dereferences to bytes
+/// buffer[..4].copy_from_slice(b"silt");
+/// assert_eq!((buffer.len(), &buffer[..5]), (8192, &b"silt\0"[..]));
+/// ```
 pub struct AlignedBuffer {
     pointer: NonNull<u8>,
     length: usize,

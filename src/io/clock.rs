@@ -11,7 +11,31 @@
 use crate::util::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// See the module.
+/// The clock of a store, which all its timers use. It never goes back. Its origin is arbitrary: only the difference
+/// between two times of one clock has a meaning. `Storage::clock` returns it.
+///
+/// ```
+/// use alluvium::storage::Clock;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// /// Time that passes only while somebody sleeps.
+/// #[derive(Debug, Default)]
+/// struct TestClock(AtomicU64);
+///
+/// impl Clock for TestClock {
+///     fn now(&self) -> Duration {
+///         Duration::from_nanos(self.0.load(Ordering::Relaxed))
+///     }
+///
+///     fn sleep(&self, time: Duration) {
+///         self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+///     }
+/// }
+/// # let clock = TestClock::default();
+/// # clock.sleep(Duration::from_secs(1));
+/// # assert_eq!(clock.now(), Duration::from_secs(1));
+/// ```
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The time now.
     fn now(&self) -> Duration;

@@ -88,6 +88,73 @@ pub enum LockMode {
 }
 
 /// A directory that holds a store.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::storage::*;
+/// use alluvium::{Db, Options, Result};
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// /// Counts the files that a store opens.
+/// #[derive(Debug)]
+/// struct Counting {
+///     inner: PosixStorage,
+///     opened: AtomicU64,
+/// }
+///
+/// impl Storage for Counting {
+///     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+///         self.opened.fetch_add(1, Ordering::Relaxed);
+///         self.inner.open(name, mode)
+///     }
+///
+///     fn path(&self) -> &Path {
+///         self.inner.path()
+///     }
+///
+///     // And so on. What has a default is passed on, too: the default may do less than `inner` does.
+/// #     fn create_directory(&self) -> Result<()> {
+/// #         self.inner.create_directory()
+/// #     }
+/// #     fn directory_exists(&self) -> Result<bool> {
+/// #         self.inner.directory_exists()
+/// #     }
+/// #     fn list(&self) -> Result<Vec<String>> {
+/// #         self.inner.list()
+/// #     }
+/// #     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
+/// #         self.inner.map(name)
+/// #     }
+/// #     fn rename(&self, from: &str, to: &str) -> Result<()> {
+/// #         self.inner.rename(from, to)
+/// #     }
+/// #     fn remove(&self, name: &str) -> Result<()> {
+/// #         self.inner.remove(name)
+/// #     }
+/// #     fn sync_directory(&self) -> Result<()> {
+/// #         self.inner.sync_directory()
+/// #     }
+/// #     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
+/// #         self.inner.lock(name, part, mode)
+/// #     }
+/// #     fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
+/// #         self.inner.lock_directory()
+/// #     }
+/// #     fn remove_directory(&self) -> Result<()> {
+/// #         self.inner.remove_directory()
+/// #     }
+/// #     fn life(&self) -> Option<Life> {
+/// #         self.inner.life()
+/// #     }
+/// }
+///
+/// let storage = Arc::new(Counting { inner: PosixStorage::new(directory.path()), opened: AtomicU64::new(0) });
+/// Db::open_with(storage.clone(), Options::default())?.put("river", "silt")?;
+/// assert!(storage.opened.load(Ordering::Relaxed) > 0);
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The directory, for messages.
     fn path(&self) -> &Path;

@@ -55,6 +55,16 @@ pub use temporary::TemporaryDirectory;
 const CREATE: libc::c_int = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
 
 /// A store's directory on a POSIX file system.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{Db, Options, storage::PosixStorage};
+/// use std::sync::Arc;
+/// // What `Db::open` does, but the log is written by system calls.
+/// let storage = PosixStorage::new(directory.path()).writing_the_log();
+/// let db = Db::open_with(Arc::new(storage), Options::default())?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PosixStorage {
     directory: Arc<StoreDirectory>,

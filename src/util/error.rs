@@ -169,6 +169,13 @@ pub enum Error {
 
 impl Error {
     /// Wraps a system error with the operation and the path.
+    ///
+    /// ```
+    /// use alluvium::Error;
+    /// let path = std::path::Path::new("/rivers/LOG");
+    /// let error = Error::io("read", path, std::io::ErrorKind::NotFound.into());
+    /// assert!(error.to_string().starts_with("cannot read /rivers/LOG: "));
+    /// ```
     pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_path_buf(), source: Arc::new(source) }
     }
@@ -200,6 +207,18 @@ impl Error {
 
     /// Whether the error means that bytes are lost or changed, and not a failure that may be temporary. Missing files
     /// and unreadable sectors are damage, too.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// match db.get("river") {
+    ///     Err(error) if error.is_damage() => println!("see `alluvium verify`: {error}"),
+    ///     Err(error) => println!("nothing is lost: {error}"),
+    ///     Ok(value) => assert!(value.is_some()),
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
@@ -253,6 +272,16 @@ impl Error {
     }
 
     /// Whether the disk is full or the user's quota is used up.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// match db.put("river", "silt") {
+    ///     Err(error) if error.is_disk_full() => db.delete("old river")?, // deletes make space
+    ///     done => done?,
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => {

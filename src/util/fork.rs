@@ -11,6 +11,12 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: Once = Once::new();
 
 /// A process, identified by the number of forks that led to it.
+///
+/// ```
+/// use alluvium::ForkCount;
+/// let process = ForkCount::current();
+/// assert!(process.is_current()); // false in a child that is forked from here on
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForkCount(u32);
 

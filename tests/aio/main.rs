@@ -4,6 +4,7 @@
 #[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
 mod keyspaces;
+mod transaction_gets;
 mod transactions;
 
 use alluvium::merge_operators::Append;
@@ -66,6 +67,11 @@ fn value(number: u32) -> Vec<u8> {
 /// A store with about 6 MB in files, hardly any of it cached, on a disk whose reads the gate blocks, and with a few pairs
 /// in memory.
 fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
+    on_disk_after(|_| ())
+}
+
+/// The same, after some more writes.
+fn on_disk_after(write: impl FnOnce(&Db)) -> (AsyncDb, Arc<Gate>, Hooked) {
     let disk = Arc::new(SimulatedStorage::new(1));
     let db = Db::open_with(disk.clone(), small()).unwrap();
     (0..6000).for_each(|number| db.put(key(number), value(number)).unwrap());
@@ -73,6 +79,7 @@ fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     db.flush().unwrap();
     // A merge after the opening would leave its pages in the cache.
     db.compact().unwrap();
+    write(&db);
     db.settle().unwrap();
     db.close().unwrap();
     let gate = Arc::new(Gate::default());

@@ -2,6 +2,7 @@
 
 use super::{AsyncTransaction, Part, TransactionScan};
 use crate::aio::keyspace::owned;
+use crate::aio::multi_get::multi_get;
 use crate::db::transaction::TransactionKeyspace;
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::key_range::KeyRange;
@@ -55,20 +56,33 @@ impl<'t> AsyncTransactionKeyspace<'t> {
 
     /// See `AsyncTransaction::get`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |within| within.get(key)).await
+        let key = key.as_ref();
+        match self.part.with(|within| within.get_nonblocking(key))? {
+            Some(value) => Ok(value),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |within| within.get(key)).await
+            }
+        }
     }
 
     /// See `AsyncTransaction::multi_get`.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_ref().to_vec()).collect();
-        self.run_blocking(move |within| within.multi_get(&keys)).await
+        let at_once = |key: &[u8]| self.part.with(|within| within.get_nonblocking(key));
+        let later = async |missing: Vec<_>| self.run_blocking(move |within| within.multi_get(&missing)).await;
+        multi_get(keys, at_once, later).await
     }
 
     /// See `AsyncTransaction::contains_key`.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref().to_vec();
-        self.run_blocking(move |within| within.contains_key(key)).await
+        let key = key.as_ref();
+        match self.part.with(|within| within.contains_key_nonblocking(key))? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run_blocking(move |within| within.contains_key(key)).await
+            }
+        }
     }
 
     /// See `AsyncTransaction::first`.

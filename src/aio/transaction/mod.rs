@@ -1,8 +1,8 @@
 //! A transaction for asynchronous callers.
 //!
-//! Reads, merges and the commit run on other threads; the transaction's own writes are only buffered, and need none. A read
-//! whose future was dropped may still run. So the threads share the transaction, and the commit takes it out of there once
-//! no thread reads it.
+//! Gets answer from the transaction's own writes, memory and cached pages if they can. Other reads, merges and the commit
+//! run on other threads; writes are only buffered, and need none. A read whose future was dropped may still run. So the
+//! threads share the transaction, and the commit takes it out of there once no thread reads it.
 
 mod keyspace;
 mod scan;
@@ -90,6 +90,22 @@ impl AsyncTransaction {
     }
 
     /// `Transaction::within`. Not a future: it reads nothing. See [`AsyncTransactionKeyspace`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let users = db.keyspace("users", Default::default()).await?;
+    /// let transaction = db.transaction().await?;
+    /// transaction.within(&users)?.put("7", "Ada")?;
+    /// transaction.put("users", "1")?; // in the default keyspace
+    /// transaction.commit().await?;
+    /// assert!(users.contains_key("7").await?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn within(&self, keyspace: &AsyncKeyspace) -> Result<AsyncTransactionKeyspace<'_>> {
         let part = Part { keyspace: keyspace.keyspace().clone(), ..self.part.clone() };
         part.with(|_| Ok(()))?;
@@ -182,6 +198,23 @@ impl AsyncTransaction {
     }
 
     /// `Transaction::savepoint`. Not a future.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// let transaction = db.transaction().await?;
+    /// transaction.put("a", "1")?;
+    /// let savepoint = transaction.savepoint();
+    /// transaction.put("b", "2")?;
+    /// transaction.rollback_to(&savepoint)?;
+    /// transaction.commit().await?;
+    /// assert!(db.contains_key("a").await? && !db.contains_key("b").await?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn savepoint(&self) -> Savepoint {
         self.at_once(Transaction::savepoint)
     }
@@ -197,6 +230,24 @@ impl AsyncTransaction {
     }
 
     /// `Transaction::commit`, on another thread. If the future was never polled, the transaction is rolled back.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// use alluvium::Error;
+    /// let (one, other) = (db.transaction().await?, db.transaction().await?);
+    /// for transaction in [&one, &other] {
+    ///     let visits = transaction.get("visits").await?.map_or(0, |visits| visits[0]);
+    ///     transaction.put("visits", [visits + 1])?;
+    /// }
+    /// one.commit().await?;
+    /// assert!(matches!(other.commit().await, Err(Error::Conflict { .. })));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub async fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::default()).await
     }

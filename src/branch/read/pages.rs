@@ -2,7 +2,7 @@
 //!
 //! `BlockingPages` reads a missing page from the disk immediately. `BatchedPages` collects missing pages and reads them
 //! together. `CacheOnlyPages` never reads. `PinnedPages` returns a value without copying it out of its page.
-//! `ValuelessPages` leaves it there.
+//! `ValuelessPages` leaves it there, whichever source the pages come from.
 
 use super::page_read::{FoundPage, WantedPage};
 use crate::branch::branch::Branch;

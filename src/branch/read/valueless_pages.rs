@@ -1,37 +1,39 @@
 //! The page source of a get that asks only whether a key has a value. One thread at a time.
 
-use super::blocking_pages::BlockingPages;
 use super::page_read::{FoundPage, WantedPage};
 use super::pages::{LeavesRead, Pages};
 use crate::branch::branch::Branch;
-use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
 
-/// As `BlockingPages`, but the values of puts are left in their pages.
-pub struct ValuelessPages(BlockingPages);
+/// As the source that it takes pages from, but the values of puts are left in their pages.
+pub struct ValuelessPages<P>(P);
 
-impl ValuelessPages {
-    /// A source for one operation: the epoch stays pinned until the value is dropped.
-    pub fn new() -> Self {
-        Self(BlockingPages::new())
+impl<P> ValuelessPages<P> {
+    /// A source for one operation, as `pages` is.
+    pub fn new(pages: P) -> Self {
+        Self(pages)
     }
 }
 
-impl<'t> Pages<'t> for ValuelessPages {
-    type Stop = Error;
+impl<'t, P: Pages<'t>> Pages<'t> for ValuelessPages<P> {
+    type Stop = P::Stop;
     /// `pin_value` does nothing.
     const PINS_VALUES: bool = true;
-    const WAITS: bool = true;
+    const WAITS: bool = P::WAITS;
 
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, P::Stop>
     where
         't: 'a,
     {
         self.0.page(branch, wanted)
     }
 
+    fn begin(&self, branch: &'t Branch) -> Result<(), P::Stop> {
+        self.0.begin(branch)
+    }
+
     fn guard(&self) -> &Guard {
-        Pages::guard(&self.0)
+        self.0.guard()
     }
 
     /// Always none: without the value there is nothing for the item cache.

@@ -40,6 +40,17 @@ impl Snapshot {
 
     /// The names of the keyspaces at this moment in order, without the default one.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.keyspace("users", Default::default())?;
+    /// let snapshot = db.snapshot();
+    /// db.keyspace("emails", Default::default())?;
+    /// assert_eq!(snapshot.keyspace_names()?, ["users"]);
+    /// assert_eq!(db.snapshot().keyspace_names()?, ["emails", "users"]);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of reads.
     pub fn keyspace_names(&self) -> Result<Vec<String>> {

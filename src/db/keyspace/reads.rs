@@ -14,6 +14,15 @@ use std::time::Duration;
 impl Keyspace {
     /// Returns the newest value of a key; `None` if the key is absent.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// assert_eq!(db.get("elbe")?.as_deref(), Some(&b"North Sea"[..]));
+    /// assert_eq!(db.get("styx")?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Corruption`, with file and offset, if a file is damaged; `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
@@ -23,11 +32,33 @@ impl Keyspace {
 
     /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
     /// Allocates nothing if the capacity of `out` suffices.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// let mut sea = Vec::new(); // one buffer for all reads
+    /// for river in ["elbe", "styx"] {
+    ///     if db.get_into(river, &mut sea)? {
+    ///         assert_eq!(sea, b"North Sea");
+    ///     }
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.checked(self.engine.read.get_at(self.key(&key), SequenceNumber::MAX, out))
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("delta", vec![7; 4000])?;
+    /// let value = db.get_pinned("delta")?.expect("it was put");
+    /// assert_eq!(value[..3], [7, 7, 7]); // it dereferences to bytes
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
         self.checked(self.engine.read.get_pinned_at(self.key(&key), SequenceNumber::MAX))
     }
@@ -168,16 +199,53 @@ impl Keyspace {
     }
 
     /// Iterates over all pairs, at a new snapshot.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("oder", "Baltic Sea")?;
+    /// db.put("elbe", "North Sea")?;
+    /// for pair in db.iter()? {
+    ///     let (river, sea) = pair?; // in the order of the keys
+    ///     println!("{} flows to the {}", river.escape_ascii(), sea.escape_ascii());
+    /// }
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn iter(&self) -> Result<Iter> {
         self.iterate(Bounds::all(self.id()))
     }
 
     /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for day in ["2026-01-30", "2026-02-01", "2026-02-02", "2026-03-01"] {
+    ///     db.put(day, "")?;
+    /// }
+    /// assert_eq!(db.range("2026-02".."2026-03")?.count(), 2);
+    /// assert_eq!(db.range(..="2026-02-01")?.count(), 2);
+    /// let (newest, _) = db.range("2026-02"..)?.next_back().expect("a pair")?;
+    /// assert_eq!(newest, b"2026-03-01");
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.iterate(Bounds::of_range(self.id(), range))
     }
 
     /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for key in ["user/7/email", "user/7/name", "user/70/name"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// assert_eq!(db.prefix("user/7/")?.count(), 2);
+    /// let last_first: Vec<_> = db.prefix("user/")?.keys().rev().collect::<Result<_, _>>()?;
+    /// assert_eq!(last_first[0], b"user/70/name");
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.iterate(Bounds::of_prefix(self.id(), prefix.as_ref()))
     }

@@ -13,6 +13,16 @@ use crate::util::Result;
 impl Keyspace {
     /// Sets a key. The write returns with the durability of `Options::durability`, by default once the kernel has it.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "Baltic Sea")?;
+    /// db.put("elbe", "North Sea")?; // replaces the value
+    /// db.put([0, 1, 2], vec![0xff; 100])?; // any bytes
+    /// assert_eq!(db.get("elbe")?.as_deref(), Some(&b"North Sea"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
     /// - `DiskFull` if the disk is full. Puts succeed again as soon as there is space.
@@ -22,12 +32,30 @@ impl Keyspace {
     }
 
     /// Like `put`, with options.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::WriteOptions;
+    /// db.put_with("order/7", "paid", WriteOptions::sync())?; // on disk when it returns
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.engine.write.write_one(self.key(&key), Some(value.as_ref()), self.mode(options))
     }
 
     /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log
     /// has space, so that they can free space.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.delete("elbe")?;
+    /// db.delete("styx")?; // was never there
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Like `put`.

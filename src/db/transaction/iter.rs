@@ -28,6 +28,12 @@ use std::ops::{Bound, ControlFlow};
 /// transaction.put("b", "2")?;
 /// let keys: Vec<_> = transaction.iter()?.rev().map(|pair| pair.map(|(key, _)| key)).collect::<Result<_, _>>()?;
 /// assert_eq!(keys, [b"b".to_vec(), b"a".to_vec()]);
+///
+/// let mut iter = transaction.iter()?;
+/// iter.seek("aa")?;
+/// assert_eq!(iter.pair(), Some((&b"b"[..], &b"2"[..])));
+/// iter.step_back()?;
+/// assert_eq!(iter.key(), Some(&b"a"[..]));
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct TransactionIter<'t> {

@@ -36,7 +36,7 @@ pub struct TransactionKeyspace<'t> {
 }
 
 impl<'t> TransactionKeyspace<'t> {
-    fn key<'k>(&self, key: &'k [u8]) -> UserKey<&'k [u8]> {
+    pub(super) fn key<'k>(&self, key: &'k [u8]) -> UserKey<&'k [u8]> {
         UserKey::new(self.keyspace, key)
     }
 
@@ -116,7 +116,7 @@ impl<'t> TransactionKeyspace<'t> {
     }
 
     /// The transaction's own write to a key. If it does not say what the value is, the key is recorded as read.
-    fn own(&self, key: &[u8]) -> Option<KeyChange<Vec<u8>>> {
+    pub(super) fn own(&self, key: &[u8]) -> Option<KeyChange<Vec<u8>>> {
         let mut state = self.transaction.state.lock();
         let own = state.writes.get(self.key(key)).map(KeyChange::to_owned);
         if matches!(own, None | Some(KeyChange::Merge(_))) {

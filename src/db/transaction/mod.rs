@@ -3,6 +3,8 @@
 
 mod iter;
 mod keyspace;
+#[cfg(feature = "async")]
+mod nonblocking;
 mod retry;
 
 use super::iter::Pair;
@@ -100,6 +102,19 @@ impl Transaction {
 
     /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
     /// latter counts as read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// let transaction = db.transaction()?;
+    /// assert_eq!(transaction.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// transaction.put("river", "sand")?;
+    /// assert_eq!(transaction.get("river")?.as_deref(), Some(&b"sand"[..])); // its own write
+    /// db.put("river", "gravel")?;
+    /// assert!(transaction.commit().is_err()); // what it read has changed
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.default_keyspace().get(key)
     }
@@ -116,6 +131,18 @@ impl Transaction {
 
     /// Whether a key has a value. The key counts as read, but not what its value was: a commit also conflicts with a
     /// write that only replaces the value.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let transaction = db.transaction()?;
+    /// if !transaction.contains_key("user/ada")? {
+    ///     transaction.put("user/ada", "new here")?;
+    /// }
+    /// transaction.commit()?; // a conflict if another writer has taken the name meanwhile
+    /// assert!(db.contains_key("user/ada")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.default_keyspace().contains_key(key)
     }
@@ -134,6 +161,18 @@ impl Transaction {
     }
 
     /// Deletes a key when the transaction commits. It is not an error if the key is absent.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// let transaction = db.transaction()?;
+    /// transaction.delete("elbe")?;
+    /// assert_eq!((transaction.get("elbe")?, db.contains_key("elbe")?), (None, true));
+    /// transaction.commit()?;
+    /// assert!(!db.contains_key("elbe")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.default_keyspace().delete(key)
     }
@@ -234,6 +273,19 @@ impl Transaction {
     }
 
     /// Iterates over the pairs in a key range.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Error;
+    /// db.put("shift/monday", "Ada")?;
+    /// let transaction = db.transaction()?;
+    /// let staffed = transaction.range("shift/".."shift0")?.count();
+    /// transaction.put("staffed", staffed.to_string())?;
+    /// db.put("shift/tuesday", "Grace")?; // a new key in the range that was read
+    /// assert!(matches!(transaction.commit(), Err(Error::Conflict { .. })));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn range(&self, range: impl KeyRange) -> Result<TransactionIter<'_>> {
         self.default_keyspace().range(range)
     }
@@ -244,6 +296,19 @@ impl Transaction {
     }
 
     /// Returns the pair with the smallest key; `None` if there is none. What is before it counts as read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Error;
+    /// db.put("job/2", "wash")?;
+    /// let transaction = db.transaction()?;
+    /// let (job, _) = transaction.first()?.expect("a job");
+    /// transaction.put("next", job)?;
+    /// db.put("job/1", "urgent")?; // before what was the first
+    /// assert!(matches!(transaction.commit(), Err(Error::Conflict { .. })));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn first(&self) -> Result<Option<Pair>> {
         self.default_keyspace().first()
     }
@@ -296,6 +361,18 @@ impl Transaction {
     /// Removes a savepoint and those made after it, and keeps the writes. While a transaction has savepoints, it stores
     /// the writes of its keys as of each savepoint.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let transaction = db.transaction()?;
+    /// let savepoint = transaction.savepoint();
+    /// transaction.put("a", "1")?;
+    /// transaction.release(savepoint)?; // keeps the put
+    /// transaction.commit()?;
+    /// assert!(db.contains_key("a")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Like `rollback_to`.
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
@@ -303,6 +380,21 @@ impl Transaction {
     }
 
     /// Commits: applies all writes atomically if no other write has changed what was read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Error;
+    /// let (one, other) = (db.transaction()?, db.transaction()?);
+    /// for transaction in [&one, &other] {
+    ///     let visits = transaction.get("visits")?.map_or(0, |visits| visits[0]);
+    ///     transaction.put("visits", [visits + 1])?;
+    /// }
+    /// one.commit()?;
+    /// assert!(matches!(other.commit(), Err(Error::Conflict { key, .. }) if key == b"visits"));
+    /// assert_eq!(db.get("visits")?, Some(vec![1]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     ///
     /// # Errors
     /// - `Conflict` if another write has. Nothing was changed, and the transaction may be run again.
@@ -316,6 +408,16 @@ impl Transaction {
     }
 
     /// Like `commit`, with options.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::WriteOptions;
+    /// let transaction = db.transaction()?;
+    /// transaction.put("order/7", "paid")?;
+    /// transaction.commit_with(WriteOptions::sync())?; // on disk when it returns
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let Self { write, snapshot, state } = self;
         let State { writes, reads, keyspaces } = state.into_inner();

@@ -80,6 +80,11 @@ pub struct LevelsOptions {
 }
 
 /// How the precision of filters is spread over the levels.
+///
+/// ```
+/// use alluvium::{LevelFilters, LevelsOptions};
+/// let levels = LevelsOptions::leveled().filters(LevelFilters::Equal).filter_bits(8);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LevelFilters {

@@ -367,7 +367,7 @@ impl ReadPath {
     }
 }
 
-mod contains;
+pub(in crate::engine::read) mod contains;
 
 #[cfg(test)]
 mod tests;

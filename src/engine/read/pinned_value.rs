@@ -53,6 +53,15 @@ impl Pinned {
     }
 
     /// The value in a buffer of its own; copied if it holds a page.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Pinned;
+    /// db.put("delta", "silt")?;
+    /// assert_eq!(db.get_pinned("delta")?.map(Pinned::into_vec), Some(b"silt".to_vec()));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Bytes::Held(held) => held.to_vec(),

@@ -60,6 +60,13 @@ pub(super) struct Inner {
 }
 
 /// Makes `Resources`. What is not set has the value of the process's default.
+///
+/// ```
+/// use alluvium::Resources;
+/// let resources = Resources::builder().memory(256 << 20).threads(2).write_limit(50 << 20).build()?;
+/// assert_eq!((resources.memory(), resources.threads()), (256 << 20, Some(2)));
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ResourcesBuilder {
     memory: Option<u64>,

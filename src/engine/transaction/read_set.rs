@@ -1,7 +1,7 @@
 //! What a transaction has read so far: keys that it looked up, and ranges that its iterators scanned, including absent
 //! keys. One thread at a time.
 
-use crate::engine::types::bounds::EncodedRange;
+use crate::engine::types::bounds::{EncodedRange, merged};
 use crate::engine::types::user_key::UserKey;
 use std::collections::HashSet;
 
@@ -89,24 +89,6 @@ impl ReadSet {
         });
         merged(self.scans.iter().cloned().chain(points).collect())
     }
-}
-
-/// Sorts ranges, and joins those that overlap or touch.
-fn merged(mut ranges: Vec<EncodedRange>) -> Vec<EncodedRange> {
-    ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
-    ranges.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-    ranges.dedup_by(|next, last| {
-        let meets = last.1.as_ref().is_none_or(|end| next.0 <= *end);
-        let reaches_further = match (&last.1, &next.1) {
-            (Some(last), Some(next)) => last < next,
-            (last, next) => last.is_some() && next.is_none(),
-        };
-        if meets && reaches_further {
-            last.1 = next.1.take();
-        }
-        meets
-    });
-    ranges
 }
 
 #[cfg(test)]

@@ -11,6 +11,19 @@ use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 
 /// One operation of a batch. There may be more kinds in later versions.
+///
+/// ```
+/// use alluvium::{Operation, WriteBatch};
+/// let mut batch = WriteBatch::new();
+/// batch.put("elbe", "North Sea").delete_prefix("old/");
+/// for operation in batch.iter() {
+///     match operation {
+///         Operation::Put { key, value, .. } => println!("{} bytes under {}", value.len(), key.escape_ascii()),
+///         Operation::Delete { key, .. } => println!("without {}", key.escape_ascii()),
+///         other => println!("{other:?}"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation<'b> {
@@ -92,9 +105,15 @@ impl Step {
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-/// let mut batch = alluvium::WriteBatch::new();
+/// use alluvium::WriteBatch;
+/// let mut batch = WriteBatch::new();
 /// batch.put("from", "90").put("to", "110").delete("pending");
+/// batch.extend([("time", "12:30"), ("purpose", "rent")]);
 /// db.write(batch)?;
+///
+/// let rivers: WriteBatch = [("elbe", "North Sea"), ("oder", "Baltic Sea")].into_iter().collect();
+/// db.write(rivers)?;
+/// assert_eq!(db.iter()?.count(), 6);
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,6 +218,15 @@ impl WriteBatch {
     }
 
     /// Appends all operations of another batch.
+    ///
+    /// ```
+    /// use alluvium::WriteBatch;
+    /// let (mut all, mut part) = (WriteBatch::new(), WriteBatch::new());
+    /// all.put("elbe", "North Sea");
+    /// part.put("oder", "Baltic Sea").delete("styx");
+    /// all.append(&part);
+    /// assert_eq!((all.len(), part.len()), (3, 2));
+    /// ```
     pub fn append(&mut self, other: &Self) -> &mut Self {
         self.steps.extend_from_slice(&other.steps);
         other.keyspaces.iter().for_each(|keyspace| self.add_keyspace(keyspace));
@@ -222,6 +250,21 @@ impl WriteBatch {
     }
 
     /// Number of operations.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let mut batch = alluvium::WriteBatch::new();
+    /// for number in 0..2500_u32 {
+    ///     batch.put(number.to_be_bytes(), "imported");
+    ///     if batch.len() == 1000 {
+    ///         db.write(std::mem::take(&mut batch))?;
+    ///     }
+    /// }
+    /// db.write(batch)?;
+    /// assert_eq!(db.iter()?.keys().count(), 2500);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.steps.len()
     }
@@ -238,6 +281,12 @@ impl WriteBatch {
     }
 
     /// Total size of keys, values and bounds of ranges, in bytes.
+    ///
+    /// ```
+    /// let mut batch = alluvium::WriteBatch::new();
+    /// batch.put("elbe", "North Sea").delete("oder");
+    /// assert_eq!(batch.bytes(), 4 + 9 + 4);
+    /// ```
     pub fn bytes(&self) -> usize {
         self.steps.iter().map(Step::bytes).sum()
     }

@@ -3,6 +3,7 @@
 use super::key_range::KeyRange;
 use super::user_key::UserKey;
 use crate::util::{KeyspaceId, key, limits};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// A range of encoded keys: its start, and its exclusive end or `None` for the end of the last keyspace.
@@ -72,21 +73,31 @@ impl UserRange {
         self.start.len() + self.end.as_ref().map_or(0, Vec::len)
     }
 
-    /// Sorts ranges, and joins those that overlap or touch. Drops empty ones.
-    pub(crate) fn merged(mut ranges: Vec<Self>) -> Vec<Self> {
-        ranges.retain(|range| !range.is_empty());
-        ranges.sort_unstable_by(|one, other| one.first_key().cmp(&other.first_key()));
-        ranges.dedup_by(|next, last| {
-            let meets = next.keyspace == last.keyspace && last.end.as_ref().is_none_or(|end| next.start <= *end);
-            let reaches_further =
-                || last.end.as_ref().is_some_and(|last| next.end.as_ref().is_none_or(|next| last < next));
-            if meets && reaches_further() {
-                last.end = next.end.take();
-            }
-            meets
-        });
-        ranges
+    /// Sorts ranges, and joins those of a keyspace that overlap or touch. Drops empty ones.
+    pub(crate) fn merged(ranges: Vec<Self>) -> Vec<Self> {
+        let mut of_keyspaces = BTreeMap::<KeyspaceId, Vec<_>>::new();
+        for Self { keyspace, start, end } in ranges {
+            of_keyspaces.entry(keyspace).or_default().push((start, end));
+        }
+        let of_keyspace =
+            |(keyspace, ranges)| merged(ranges).into_iter().map(move |(start, end)| Self { keyspace, start, end });
+        of_keyspaces.into_iter().flat_map(of_keyspace).collect()
     }
+}
+
+/// Sorts ranges of encoded keys, or of the keys of one keyspace, and joins those that overlap or touch. Drops empty ones.
+pub(crate) fn merged(mut ranges: Vec<EncodedRange>) -> Vec<EncodedRange> {
+    ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
+    ranges.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    ranges.dedup_by(|next, last| {
+        let meets = last.1.as_ref().is_none_or(|end| next.0 <= *end);
+        let reaches_further = || last.1.as_ref().is_some_and(|last| next.1.as_ref().is_none_or(|next| last < next));
+        if meets && reaches_further() {
+            last.1 = next.1.take();
+        }
+        meets
+    });
+    ranges
 }
 
 /// The first key that a store can have after a key; `None` if there is none.
@@ -217,5 +228,9 @@ mod tests {
             user("k", Some("l")),
         ];
         assert_eq!(UserRange::merged(ranges), [user("a", Some("e")), user("g", None)]);
+        // Ranges of different keyspaces never meet.
+        let other = |range: UserRange| UserRange { keyspace: KeyspaceId(7), ..range };
+        let ranges = vec![other(user("a", None)), user("b", None), other(user("", Some("b"))), user("a", Some("b"))];
+        assert_eq!(UserRange::merged(ranges), [user("a", None), other(user("", None))]);
     }
 }

@@ -12,6 +12,18 @@ pub enum Change {
 }
 
 /// Outcome of `Db::compare_and_swap`.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// use alluvium::Swap;
+/// db.put("leader", "Ada")?;
+/// match db.compare_and_swap("leader", Some(b"Grace"), Some(b"Edsger"))? {
+///     Swap::Done => println!("Edsger leads"),
+///     Swap::Differs(leader) => assert_eq!(leader.as_deref(), Some(&b"Ada"[..])),
+/// }
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// The key had the expected value. It has the new value now.
@@ -22,6 +34,14 @@ pub enum Swap {
 
 impl Swap {
     /// Whether the new value was written.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// assert!(db.compare_and_swap("leader", None, Some(b"Ada"))?.is_done());
+    /// assert!(!db.compare_and_swap("leader", None, Some(b"Grace"))?.is_done());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn is_done(&self) -> bool {
         *self == Self::Done
     }

@@ -57,6 +57,17 @@ impl CompactOptions {
 }
 
 /// Cancels a long operation from any thread. All clones refer to the same cancellation.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// use alluvium::{Cancellation, CompactOptions, Error};
+/// let cancellation = Cancellation::new();
+/// let options = CompactOptions::new().cancellation(cancellation.clone());
+/// cancellation.cancel(); // usually from another thread, while the compaction runs
+/// assert!(matches!(db.compact_all_with(&options, &mut |_| ()), Err(Error::Cancelled)));
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 

@@ -12,6 +12,16 @@ use std::time::Duration;
 pub(crate) const COMPARATOR: &str = "bytewise";
 
 /// When a write returns, and what it then survives.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{Db, Durability, Options, WriteOptions};
+/// let db = Db::open(directory.path(), Options::new().durability(Durability::Sync))?;
+/// db.put("order/7", "paid")?; // on disk when it returns
+/// let buffered = WriteOptions::new().durability(Durability::Buffered);
+/// db.put_with("visits/7", "12", buffered)?; // with the kernel
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {

@@ -56,6 +56,21 @@ impl Loss {
 }
 
 /// Result of `Db::repair`.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{Db, LostKeys, Options};
+/// Db::open(directory.path(), Options::default())?.close()?;
+/// let report = Db::repair(directory.path(), &mut |progress| println!("reading {}", progress.file))?;
+/// for loss in &report.losses {
+///     match &loss.keys {
+///         Some(LostKeys::One(key)) => println!("{}: lost {}", loss.file, key.escape_ascii()),
+///         _ => println!("{}: {}", loss.file, loss.what),
+///     }
+/// }
+/// assert!(report.is_complete() && !report.changed);
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {

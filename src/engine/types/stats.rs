@@ -309,6 +309,17 @@ impl Stats {
     /// entry that each of them hides. (A tombstone in the deepest level hides nothing, if that is one run.) A key with
     /// several entries that were not merged yet counts several times, and so does a delete that is still in memory, so
     /// right after writes the estimate is usually too high; after `Db::compact` of everything it is the number of keys.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// for number in 0..1000_u32 {
+    ///     db.put(number.to_be_bytes(), "silt")?;
+    /// }
+    /// db.compact()?;
+    /// assert_eq!(db.stats().approximate_keys(), 1000);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
     pub fn approximate_keys(&self) -> u64 {
         let sum = |of: fn(&LevelStats) -> u64| self.levels.iter().map(of).fold(0, u64::saturating_add);
         let tombstones = sum(|level| level.tombstones);

@@ -16,6 +16,20 @@ pub enum Depth {
 }
 
 /// Result of a check.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// use alluvium::Depth;
+/// let found = db.verify_with(Depth::Deep, &mut |progress| {
+///     println!("{}: {} of {} bytes", progress.file, progress.bytes_done, progress.bytes_total);
+/// })?;
+/// for damage in &found.damage {
+///     println!("{damage}"); // with file and offset
+/// }
+/// println!("{} pages are checked, and {} damages not listed", found.checked.pages, found.unlisted);
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verification {

@@ -126,7 +126,7 @@ impl WritePath {
     /// Deletes a range of keys. Returns the number of the write; `ZERO` if the range is empty.
     pub(crate) fn delete_range(&self, range: UserRange, mode: WriteMode<'_>) -> Result<SequenceNumber> {
         check_range(&range)?;
-        let deleted = UserRange::merged(vec![range]);
+        let deleted = if range.is_empty() { Vec::new() } else { vec![range] };
         Ok(match self.write_all(&Effects { writes: Vec::new(), deleted }, None, mode)? {
             WriteOutcome::Written(number) => number,
             // Not without a precondition.

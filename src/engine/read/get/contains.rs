@@ -2,7 +2,7 @@
 //! Any thread.
 
 use super::Lookup;
-use crate::branch::{BlockingPages, ValuelessPages};
+use crate::branch::{BlockingPages, Pages, ValuelessPages};
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::view::View;
 use crate::engine::types::user_key::UserKey;
@@ -13,20 +13,34 @@ impl ReadPath {
     pub(crate) fn contains_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<bool> {
         let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
-        let newest = match newest_kind_in_memory(&view, lookup) {
-            None => self.newest_kind_in_tree(&view, lookup)?,
-            in_memory => in_memory,
-        };
-        match newest {
-            None | Some((_, Kind::Delete | Kind::RangeDelete)) => Ok(false),
-            Some((number, _)) if number <= lookup.expired => Ok(false),
-            Some((_, Kind::Put | Kind::ValueReference)) => Ok(true),
+        match is_value(self.newest_kind(&view, lookup, BlockingPages::new)?) {
+            Some(is_value) => Ok(is_value),
             // Operands are folded, so that the answer is that of a get, errors included.
-            Some(_) => self.find(&view, lookup, &mut BlockingPages::new(), &mut Vec::new()),
+            None => self.find(&view, lookup, &mut BlockingPages::new(), &mut Vec::new()),
         }
     }
 
-    fn newest_kind_in_tree(&self, view: &View, lookup: Lookup<'_>) -> Result<Option<(SequenceNumber, Kind)>> {
+    /// The kind of the newest version at or below `at`, or that of the range tombstone that hides it; `Delete` if it
+    /// has expired. `pages` makes the page source, if memory does not suffice.
+    pub(in crate::engine::read) fn newest_kind<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        lookup: Lookup<'_>,
+        pages: impl FnOnce() -> P,
+    ) -> Result<Option<Kind>, P::Stop> {
+        let newest = match newest_kind_in_memory(view, lookup) {
+            None => self.newest_kind_in_tree(view, lookup, pages)?,
+            in_memory => in_memory,
+        };
+        Ok(newest.map(|(number, kind)| if number <= lookup.expired { Kind::Delete } else { kind }))
+    }
+
+    fn newest_kind_in_tree<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        lookup: Lookup<'_>,
+        pages: impl FnOnce() -> P,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
         let Lookup { key, hash, at, .. } = lookup;
         key.with_encoded(|key| {
             let mut value = Vec::new();
@@ -34,8 +48,17 @@ impl ReadPath {
             if let Some(number) = self.cache.items().get(key, hash, at, &mut value) {
                 return Ok(Some((number, Kind::Put)));
             }
-            view.disk.get(key, hash, at, &mut ValuelessPages::new(), &mut value)
+            view.disk.get(key, hash, at, &mut ValuelessPages::new(pages()), &mut value)
         })
+    }
+}
+
+/// Whether a key has a value whose newest version has this kind; `None` if operands would have to be folded for the answer.
+pub(in crate::engine::read) fn is_value(newest: Option<Kind>) -> Option<bool> {
+    match newest {
+        None | Some(Kind::Delete | Kind::RangeDelete) => Some(false),
+        Some(Kind::Put | Kind::ValueReference) => Some(true),
+        Some(_) => None,
     }
 }
 
