@@ -178,6 +178,7 @@ impl Log {
 
     /// Whether writers will find a segment for some time: there is a next one, or hardly any of the current one is in
     /// use.
+    #[cfg(feature = "async")]
     pub fn has_segment_ready(&self) -> bool {
         let state = self.state.lock();
         state.next.is_some() || !state.is_partly_used()

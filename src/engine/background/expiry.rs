@@ -48,12 +48,9 @@ impl Background {
         self.expired_space.due().is_some_and(|due| now >= due)
     }
 
-    /// Writes what a tick has found, if that does not have to wait. Returns whether it did.
+    /// Writes what a tick has found, if there is memory for that. It may wait for a log segment, which another lane makes.
+    /// Returns whether it did.
     fn write_tick(&self, plan: &TickPlan) -> bool {
-        // On a full disk a write that finds no segment returns an error at once.
-        if !self.log.log.has_segment_ready() && !self.health.is_full() {
-            return false;
-        }
         let of_date = |(date, number): &(u64, Option<SequenceNumber>)| {
             let change = number.map_or(KeyChange::Delete, |number| KeyChange::Put(catalog::encode_number(number)));
             (catalog::key_of_date(*date), change)

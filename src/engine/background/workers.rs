@@ -63,7 +63,9 @@ impl Background {
         let for_space = (self.health.is_full() || self.disk.is_backed_off()).then_some(now + SPACE_CHECK);
         let removal = state.no_removal_until.filter(|until| *until > now && self.obsolete_files.are_any());
         let cleanup = version_cleanup::is_postponed_until(&self.read, state.last_cleanup, now);
-        let due = for_space.into_iter().chain(removal).chain(cleanup).chain(self.expiry_due()).min();
+        // A tick that runs says at its end when the next one is due.
+        let expiry = if state.expiring { None } else { self.expiry_due() };
+        let due = for_space.into_iter().chain(removal).chain(cleanup).chain(expiry).min();
         due.map_or(Next::WhenWoken, |due| Next::After(due.saturating_sub(now)))
     }
 
