@@ -162,7 +162,8 @@ impl LogPart {
             segment_bytes,
             chunk_bytes,
             budget_bytes: 8 * segment_bytes as u64,
-            deterministic: false,
+            // There is no log thread here. *Otherwise:* a writer that fills a segment before `maintain` waits for ever.
+            deterministic: true,
             scarce: false,
         };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
@@ -196,7 +197,8 @@ impl LogPart {
         Ok(())
     }
 
-    /// One round of log maintenance. What was appended so far counts as incorporated.
+    /// One round of log maintenance. What was appended so far counts as incorporated. A segment that fills up before is
+    /// followed by one that the writer makes itself.
     pub fn maintain(&self) -> Result<()> {
         self.log.maintain(&self.sequencer)?;
         self.log.recycle(&self.log.recyclable(self.sequencer.last()))
@@ -334,5 +336,8 @@ mod tests {
             }
         }
         assert_eq!(log.sequencer.last(), SequenceNumber(5000));
+        // More than the small segments with which a log begins have, and nobody makes the next ones meanwhile.
+        keys.iter().for_each(|key| log.append(key, &[7; 100]).unwrap());
+        assert_eq!(log.sequencer.last(), SequenceNumber(10_000));
     }
 }

@@ -5,6 +5,8 @@ use alluvium::internals::{CursorPart, LogPart, entry};
 
 const SEGMENT_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: usize = 16 << 10;
+/// Records after which segments have their usual size: a log begins with small ones, each four times the one before.
+const GROWING_RECORDS: u64 = 40_000;
 
 /// Records of puts into the log of a store of the usual size, turnover of chunks included. The keeper's round between
 /// batches makes segments ready, as its thread does in the store.
@@ -17,7 +19,8 @@ pub struct LogAppend {
 impl LogAppend {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let log = LogPart::create(directory.path(), SEGMENT_BYTES, CHUNK_BYTES).expect("a log");
+        let mut log = LogPart::create(directory.path(), SEGMENT_BYTES, CHUNK_BYTES).expect("a log");
+        (0..GROWING_RECORDS).for_each(|number| log.append(&key(number), &VALUE).expect("a record"));
         Self { log, keys: Keys::default(), _directory: directory }
     }
 }

@@ -97,8 +97,9 @@ impl PageCache {
         &self.items
     }
 
-    /// The page of this kind, if it is cached. `Err` contains the kind of a cached page of another kind.
-    #[inline]
+    /// The page of this kind, if it is cached. `Err` contains the kind of a cached page of another kind. A get comes here
+    /// several times, and a seek for each run; whether the compiler inlines it by itself changes from build to build.
+    #[inline(always)]
     pub fn get<'g>(
         &self,
         table: &'g PageTable,

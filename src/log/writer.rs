@@ -146,6 +146,7 @@ impl Log {
 
     /// Before the announcement: writes the body of a record and computes its checksum. May wait for the next segment.
     /// Fails if the disk is full or the log takes no more writes. A record that was prepared earlier is forgotten.
+    #[inline]
     pub fn prepare(
         &self,
         writer: &mut LogWriter,

@@ -9,7 +9,7 @@ use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::io::Storage;
-use crate::io::simulated::SimulatedStorage;
+use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::merge::MergeOperator;
 use crate::merge::operator::Append;
 use crate::util::sync::Arc;
@@ -368,4 +368,34 @@ fn conflicts_are_those_of_the_keyspace_that_was_read() {
             assert!(matches!(&conflict, Error::Conflict { key, .. } if key == b"a"), "{conflict}");
         }
     }
+}
+
+/// The handles of all keyspaces read the pages of the catalog once. Then a first read is one of a leaf, beside the pages that
+/// all keyspaces have in common.
+#[test]
+fn handles_of_known_keyspaces_read_only_the_catalog() {
+    const KEYSPACES: u64 = 300;
+    let disk = SimulatedStorage::new(1);
+    let open = || DeterministicDb::open(Arc::new(disk.clone()), Options::default()).unwrap();
+    let handle = |db: &DeterministicDb, at| db.keyspace(&format!("keyspace-{at:08}"), Default::default()).unwrap();
+    let db = open();
+    for at in 0..KEYSPACES {
+        let keyspace = handle(&db, at);
+        (0..40u64).for_each(|key| keyspace.put(key.to_be_bytes(), [at as u8; 100]).unwrap());
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open();
+    let reads = |work: &mut dyn FnMut(u64)| {
+        let before = disk.operation_count(Operation::Read);
+        (0..KEYSPACES).for_each(work);
+        disk.operation_count(Operation::Read) - before
+    };
+    let mut handles = Vec::new();
+    let opened = reads(&mut |at| handles.push(handle(&db, at)));
+    assert!(opened <= 16, "{opened} reads for {KEYSPACES} handles");
+    let got = reads(&mut |at| {
+        assert_eq!(handles[at as usize].get(39u64.to_be_bytes()).unwrap(), Some(vec![at as u8; 100]));
+    });
+    assert!(got <= KEYSPACES + 16, "{got} reads for a get in each of {KEYSPACES} keyspaces");
 }

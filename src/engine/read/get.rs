@@ -83,6 +83,7 @@ impl ReadPath {
     }
 
     /// Like `get_at`, in the caller's view and with its page source. Appends to `out`.
+    #[inline]
     pub(crate) fn find<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
@@ -165,7 +166,8 @@ impl ReadPath {
         self.newest_in_tree(view, lookup, pages, out)
     }
 
-    /// Like `newest`, below memory.
+    /// Like `newest`, below memory. Always a part of it: the other callers are rare.
+    #[inline(always)]
     fn newest_in_tree<'v, P: Pages<'v>>(
         &self,
         view: &'v View,

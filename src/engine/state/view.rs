@@ -28,6 +28,7 @@ impl View {
     }
 
     /// The generation that a number belongs to (rule G1).
+    #[inline]
     pub(crate) fn generation_of(&self, number: SequenceNumber) -> &Arc<Generation> {
         for generation in &self.generations {
             if generation.starts_before(number) {

@@ -40,7 +40,11 @@ pub(crate) fn range_delete(range: &UserRange) -> Operation<'_> {
 }
 
 /// The tombstones of range deletes, which get their number later. No range is empty.
+#[inline]
 pub(crate) fn tombstones(deleted: &[UserRange]) -> RangeTombstones {
+    if deleted.is_empty() {
+        return RangeTombstones::default();
+    }
     RangeTombstones::new(deleted.iter().map(|UserRange { keyspace, start, end }| {
         RangeTombstone::of_user_keys(*keyspace, start, end.as_deref(), SequenceNumber::ZERO)
     }))

@@ -26,6 +26,7 @@ use crate::memory::MemtableWriter;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, FileNumbers, Kind, Result, SequenceNumber, limits};
+use crossbeam_utils::CachePadded;
 use std::borrow::Cow;
 
 /// From this size on a write checks its precondition before it is prepared: a second check costs less than the copies.
@@ -208,21 +209,30 @@ impl WritePath {
 
     /// Begins a write: borrows the thread's state, for which closing waits (rule X1). Before anything is written, a value
     /// file too. An error once the store is closing.
+    #[inline]
     fn begin(&self, mode: WriteMode<'_>) -> Result<Borrowed<'_>> {
         mode.check_opening(self.read.opening)?;
         // Before any lock: in a forked child its holder may not exist.
         self.read.check_process()?;
-        let borrowed = self.threads.borrow(|counters| {
-            self.committer.add_writer();
-            ThreadState {
-                slot: self.read.sequencer.register(),
-                writer: self.log.log.writer(),
-                memory: MemtableWriter::default(),
-                counters,
-                delay: WriterDelay::default(),
-            }
-        });
-        borrowed.ok_or(Error::Closed)
+        let borrowed = self.threads.borrow(|counters| self.new_state(counters));
+        // Not `ok_or`, which would make and drop an error at each write.
+        match borrowed {
+            Some(borrowed) => Ok(borrowed),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// A thread's state for its first write.
+    #[cold]
+    fn new_state(&self, counters: Arc<CachePadded<WriteCounters>>) -> ThreadState {
+        self.committer.add_writer();
+        ThreadState {
+            slot: self.read.sequencer.register(),
+            writer: self.log.log.writer(),
+            memory: MemtableWriter::default(),
+            counters,
+            delay: WriterDelay::default(),
+        }
     }
 
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
@@ -284,7 +294,9 @@ impl WritePath {
             Durability::Unlogged => {}
         }
         drop(borrowed);
-        self.shorten_chains(&long_chains, write);
+        if !long_chains.is_empty() {
+            self.shorten_chains(&long_chains, write);
+        }
         Ok(WriteOutcome::Written(number))
     }
 

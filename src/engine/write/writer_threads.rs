@@ -109,6 +109,7 @@ impl WriterThreads {
 
     /// Borrows a state for one operation of the calling thread. Calls `make` for a new one if none is idle. `None` once
     /// the states are retired.
+    #[inline]
     pub(crate) fn borrow(
         self: &Arc<Self>,
         make: impl FnOnce(Arc<CachePadded<WriteCounters>>) -> ThreadState,
@@ -122,11 +123,23 @@ impl WriterThreads {
                 cells.iter_mut().find(|own| std::ptr::eq(own.threads.as_ptr(), Arc::as_ptr(self)))?.cell.take()
             })
             .unwrap_or_default();
-        let state = match own.or_else(|| self.idle.lock().pop()) {
+        let state = match own {
             Some(state) => state,
-            None => Box::new(make(self.new_counters()?)),
+            None => self.idle_or_new(make)?,
         };
         Some(Borrowed { threads: self, state: Some(state) })
+    }
+
+    /// A state that no thread has, or a new one.
+    #[cold]
+    fn idle_or_new(
+        &self,
+        make: impl FnOnce(Arc<CachePadded<WriteCounters>>) -> ThreadState,
+    ) -> Option<Box<ThreadState>> {
+        if let Some(state) = self.idle.lock().pop() {
+            return Some(state);
+        }
+        Some(Box::new(make(self.new_counters()?)))
     }
 
     /// The counters of a new state. `None` once the states are retired.

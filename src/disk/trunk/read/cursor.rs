@@ -7,10 +7,11 @@
 //! 2. It reports range tombstones only for keys of this range. For another key the caller is on an entry of a newer
 //!    source, and nothing in the tree is newer than that.
 
-use crate::branch::Target;
+use crate::branch::{Branch, Target};
 use crate::disk::runs::run;
 use crate::disk::runs::run_cursor::{RunCursor, note_search, seek_together};
 use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::tree::slot::Slot;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::format::sorted_page::SortedPage;
 use crate::merge::{Cursor, EntryRef, Limit, MergeCursor, PinnedValue, RangeTombstones, Visitor};
@@ -83,11 +84,12 @@ impl Path {
         self.spills_before = runs().any(|run| run.may_begin_before(&node.lower));
         self.spills_past = node.upper.as_ref().is_some_and(|upper| runs().any(|run| run.may_extend_past(upper)));
         self.run_tombstones.clear();
+        self.tombstones = RangeTombstones::default();
         if has_range_tombstones {
             let of_run = |run| run::range_tombstones([run], &node.lower, node.upper.as_deref());
             self.run_tombstones = runs().map(of_run).collect::<Result<_>>()?;
+            self.tombstones = RangeTombstones::union(&self.run_tombstones);
         }
-        self.tombstones = RangeTombstones::union(&self.run_tombstones);
         self.leaf = Some(Arc::clone(node));
         Ok(())
     }
@@ -101,6 +103,93 @@ impl Path {
             leaf.scans.charge(self.cursor.sources().len(), reads);
         }
         Ok(())
+    }
+
+    /// Past the end of the leaf: the end of what range tombstones `<= at` of one branch of the path delete from there on, before
+    /// which a reader at `at` sees nothing. `None` if nothing at the end is deleted so.
+    ///
+    /// Below the node that has the branch everything is older, and so are the runs behind it in its slots. Each run before it is
+    /// on its first entry behind the leaf. Slots behind that of the leaf may have other branches that are newer
+    /// (`newer_begin`).
+    fn deleted_behind<'p>(&'p self, tree: &'p Tree, at: SequenceNumber) -> Result<Option<Vec<u8>>> {
+        let (Some(leaf), Some(end)) = (&self.leaf, self.upper()) else { return Ok(None) };
+        let mut sources = self.cursor.sources();
+        // The first entry of the runs so far, and the furthest end.
+        let (mut next, mut furthest): (Option<&'p [u8]>, &'p [u8]) = (None, end);
+        let mut node = tree.root();
+        loop {
+            let place = node.slot_of(&leaf.lower);
+            for run in &node.slots[place].runs {
+                let Some((source, others)) = sources.split_first() else { return Ok(None) };
+                sources = others;
+                next = source.valid().then(|| source.key()).into_iter().chain(next).min();
+                let branch = run.parts().get(run.position(end)).filter(|_| run.has_range_tombstones());
+                let Some(branch) = branch else { continue };
+                let Some(deleted) = branch.range_tombstones()?.covered_until(end, at) else { continue };
+                let deleted = next.into_iter().fold(deleted, Ord::min);
+                furthest = furthest.max(self.skippable(node, place, branch, (end, deleted)));
+            }
+            match node.pivots.get(place) {
+                Some(pivot) => node = &pivot.child,
+                None => break,
+            }
+        }
+        Ok((furthest > end).then(|| furthest.to_vec()))
+    }
+
+    /// How far a range that a branch deletes, and that begins in or at the end of a slot of the node, goes on through the node's
+    /// slots.
+    fn skippable<'p>(
+        &self,
+        node: &'p Node,
+        place: usize,
+        branch: &Arc<Branch>,
+        (from, to): (&'p [u8], &'p [u8]),
+    ) -> &'p [u8] {
+        let (mut from, mut to, mut place) = (from, to, place);
+        loop {
+            let end = node.pivots.get(place + 1).map(|pivot| &*pivot.lower).or(node.upper.as_deref());
+            match end {
+                Some(end) if end < to => from = from.max(end),
+                _ => return to,
+            }
+            place += 1;
+            // Not in another node: the path to it may have other runs.
+            let Some(slot) = node.slots.get(place) else { return from };
+            match self.newer_begin(slot, branch, (from, to)) {
+                Some(begin) => to = begin,
+                None => return from,
+            }
+        }
+    }
+
+    /// Where, in a range that a branch deletes, branches of a slot begin that are not older and not among the sources. `None`
+    /// if the slot does not have the branch.
+    fn newer_begin<'p>(
+        &self,
+        slot: &'p Slot,
+        branch: &Arc<Branch>,
+        (from, to): (&'p [u8], &'p [u8]),
+    ) -> Option<&'p [u8]> {
+        let mut begin = to;
+        for run in &slot.runs {
+            let mut has_branch = false;
+            let parts = run.parts()[run.position(from)..].iter();
+            for part in parts.take_while(|part| part.meta().key_min[..] < *to) {
+                has_branch |= Arc::ptr_eq(part, branch);
+                let is_same = |source: &RunCursor| {
+                    let run = source.run();
+                    run.parts().get(run.position(&part.meta().key_min)).is_some_and(|other| Arc::ptr_eq(other, part))
+                };
+                if !self.cursor.sources().iter().any(is_same) {
+                    begin = begin.min(&part.meta().key_min);
+                }
+            }
+            if has_branch {
+                return Some(begin.max(from));
+            }
+        }
+        None
     }
 
     fn lower(&self) -> &[u8] {
@@ -192,6 +281,19 @@ impl TreeCursor {
         }
         self.valid = true;
         Ok(())
+    }
+
+    /// As `settle_forward`, from an entry that range tombstones `<= at` hide. If they go on behind the leaf, it skips the
+    /// leaves that they cover.
+    fn settle_behind_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        if self.path.is_past_end()
+            && let Some(end) = self.path.deleted_behind(&self.tree, at)?
+        {
+            self.leave_leaf();
+            let expected = self.tree.scan_length().expected(self.steps);
+            self.path_to(&end)?.search(&end, SequenceNumber::MAX, false, expected)?;
+        }
+        self.settle_forward()
     }
 
     /// Moves from a position in the path's cursor, or before its range, to the previous entry of the tree.
@@ -382,7 +484,7 @@ impl Cursor for TreeCursor {
             Some(end) => cursor.leave_to(winner, Some(&end), at)?,
             None => cursor.next()?,
         }
-        self.settle_forward()
+        self.settle_behind_deleted(at)
     }
 
     fn note_untaken(&mut self, entries: u64) {

@@ -4,7 +4,7 @@
 use super::rig::{AnyWrite, Append, Random, Rig, number_key, small_options};
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::{Job, Outcome, TrunkOptions};
-use crate::merge::{Cursor, MergeOperators};
+use crate::merge::{Cursor, MergeOperators, VisibleCursor};
 use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicBool};
 
@@ -192,6 +192,45 @@ fn one_range_tombstone_frees_what_it_hides() {
     assert_eq!(rig.expected(u64::MAX).len(), 20);
     rig.check_reads(&mut Random(2), 200);
     rig.check_files();
+}
+
+/// A seek into a deleted range visits the leaf that it begins in and the one behind the range, not those between, as long as
+/// the range tombstone is above them.
+#[test]
+fn a_seek_into_a_deleted_range_skips_the_leaves_inside() {
+    let mut rig = deleted_at_once();
+    let leaves = rig.tree.root().pivots.len();
+    assert!(leaves > 5, "{leaves} leaves");
+    let last = rig.last;
+    let seek = |rig: &Rig, from: u64, at: u64| {
+        let searches = || rig.context.reads.figures().searches.iter().sum::<u64>();
+        let mut cursor = VisibleCursor::new(rig.tree.cursor(), SequenceNumber(at), Vec::new(), None).masked(true);
+        let before = searches();
+        cursor.seek(&number_key(from)).unwrap();
+        let seeked = searches() - before;
+        let first = cursor.entry().key.to_vec();
+        cursor.next().unwrap();
+        (first, cursor.entry().key.to_vec(), seeked)
+    };
+    let keys = |first, next| (number_key(first), number_key(next));
+    for from in [10, 11, 400, 3_999, 7_600, 7_989] {
+        let (first, next, searches) = seek(&rig, from, SequenceNumber::MAX.0);
+        assert_eq!((first, next), keys(7_990, 7_991));
+        assert!(searches <= 2, "{searches} searches from {from}");
+    }
+    // A snapshot from before sees everything.
+    let (first, next, _) = seek(&rig, 20, last - 1);
+    assert_eq!((first, next), keys(20, 21));
+    // Newer data in the range is not skipped: in a newer run, and in the run that has a second tombstone.
+    incorporate(&mut rig, vec![AnyWrite::Put(number_key(4_000), vec![2; 100])]);
+    let again = AnyWrite::RangeDelete(number_key(4_001), number_key(7_900));
+    incorporate(&mut rig, vec![again, AnyWrite::Put(number_key(6_000), vec![3; 100])]);
+    for (from, first, next) in [(20, 4_000, 6_000), (4_001, 6_000, 7_990), (6_001, 7_990, 7_991)] {
+        let found = seek(&rig, from, SequenceNumber::MAX.0);
+        assert_eq!((found.0, found.1), keys(first, next));
+        assert!(found.2 <= 3, "{} searches from {from}", found.2);
+    }
+    rig.check_reads(&mut Random(8), 200);
 }
 
 /// Hidden data stays while an older snapshot reads it, and is freed once the snapshot is released.
