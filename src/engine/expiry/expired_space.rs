@@ -41,12 +41,15 @@ impl ExpiredSpace {
         (due != NEVER).then(|| Duration::from_nanos(due))
     }
 
-    /// A look begins, unless one goes on: returns the files whose compaction was asked for.
+    /// A look begins: returns the files whose compaction was asked for. If one goes on, another one follows it.
     pub(crate) fn begin(&self, now: Duration) -> Option<MutexGuard<'_, BTreeSet<FileNumber>>> {
-        let asked = self.asked.try_lock()?;
-        self.not_before.store(nanos(now + BETWEEN_LOOKS), Ordering::Relaxed);
         self.due.store(NEVER, Ordering::Release);
-        Some(asked)
+        self.not_before.store(nanos(now + BETWEEN_LOOKS), Ordering::Relaxed);
+        let asked = self.asked.try_lock();
+        if asked.is_none() {
+            self.note_expired();
+        }
+        asked
     }
 
     /// Snapshots still have some of what has expired, and may end at any time.
