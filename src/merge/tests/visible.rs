@@ -83,8 +83,11 @@ fn read_ahead(
     Ok(found)
 }
 
+/// Entries, the numbers of the snapshot and of what has expired, and bounds.
+type Case = (Vec<VecEntry>, (SequenceNumber, SequenceNumber), Vec<u8>, Option<Vec<u8>>);
+
 /// With few keys, chains of versions are far longer than what is skipped step by step.
-fn case(random: &mut Random) -> (Vec<VecEntry>, (SequenceNumber, SequenceNumber), Vec<u8>, Option<Vec<u8>>) {
+fn case(random: &mut Random) -> Case {
     let (count, space) = (random.below(120), random.below(16) + 1);
     let entries = sorted(random.versions(count, space));
     let at = random.number(count + 1);

@@ -58,7 +58,7 @@ fn rest(db: &DeterministicDb) {
 fn value(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
     let value = keyspace.get(key).unwrap();
     assert_eq!(keyspace.contains_key(key).unwrap(), value.is_some(), "contains_key of {key}");
-    assert_eq!(keyspace.multi_get(&[key]).unwrap(), [value.clone()], "multi_get of {key}");
+    assert_eq!(keyspace.multi_get(&[key]).unwrap(), std::slice::from_ref(&value), "multi_get of {key}");
     assert_eq!(keyspace.get_pinned(key).unwrap().map(|value| value.to_vec()), value, "get_pinned of {key}");
     let snapshot = keyspace.snapshot();
     assert_eq!(snapshot.get(key).unwrap(), value, "a snapshot's get of {key}");
