@@ -1,5 +1,5 @@
-//! The expiry of keyspaces: which there are, when each looks at the time again, and what a *tick* changes. Any thread; ticks one
-//! at a time.
+//! The expiry of keyspaces: how old the pairs of each get, when to look at the time again, and what such a *tick* changes. Any
+//! thread; ticks one at a time.
 //!
 //! A tick gives the newest number a date, and looks which numbers are older than a keyspace's pairs may get. What it finds, it
 //! writes to the catalog (`format/catalog.rs`). That write's number is the moment from which on readers miss them.
@@ -44,7 +44,7 @@ struct State {
     ticks: u64,
 }
 
-/// A tick, which holds the lock of the others. After `plan`, `finish` or `fail` must follow.
+/// A tick, which holds the lock of the others. After a plan comes `note_written` or `note_failed`, then `end`.
 pub(crate) struct Tick<'a> {
     expiry: &'a Expiry,
     state: MutexGuard<'a, State>,
