@@ -1,4 +1,5 @@
-//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied. Any thread.
+//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied, and those of which half or more
+//! has expired. Any thread.
 //!
 //! The tombstone of a range hides its data at once; the data itself would go only with the merges that later writes cause.
 //! So workers compact such ranges, once no snapshot needs them. What is small beside the leaf that it shares with other
@@ -37,7 +38,7 @@ pub(crate) struct FreedRange {
     pub(crate) lower: Vec<u8>,
     /// Exclusive.
     pub(crate) upper: Vec<u8>,
-    /// The number of the newest range delete in it.
+    /// The number of the newest range delete in it, or the last one that has expired.
     pub(crate) number: SequenceNumber,
     /// About what it has on the disk.
     pub(crate) bytes: u64,

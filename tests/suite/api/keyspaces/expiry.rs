@@ -4,6 +4,7 @@
 use super::*;
 use std::time::{Duration, Instant};
 
+mod deaths;
 mod random;
 
 const EXPIRY: Duration = Duration::from_secs(100);
