@@ -34,7 +34,7 @@ fn check(disk: &SimulatedStorage, options: &Options, young: &[String], place: &s
 
 #[test]
 fn deaths_while_pairs_expire_bring_nothing_back() {
-    let (mut points, mut last) = (0, 0);
+    let (mut points, mut last) = (0_u64, 0);
     for (seed, options) in (setting("ALLUVIUM_SEED", 1)..).zip(all_components()) {
         let world = World::new(options);
         let db = world.open();
