@@ -42,6 +42,8 @@ struct State {
     /// What has expired for readers.
     seen: Arc<Expired>,
     ticks: u64,
+    /// The date of the latest one.
+    ticked: Date,
 }
 
 /// A tick, which holds the lock of the others. After a plan comes `note_written` or `note_failed`, then `end`.
@@ -165,10 +167,10 @@ impl State {
         Expired::new(through)
     }
 
-    /// The time until something else expires.
+    /// The time from `now` until something expires that had not at the date of the latest tick.
     fn next(&self, now: Date) -> Option<Duration> {
         let of_limit = |limit: &Duration| {
-            let next = match now.checked_sub(millis(*limit)) {
+            let next = match self.ticked.checked_sub(millis(*limit)) {
                 Some(date) => self.dates.after(date),
                 None => self.dates.first(),
             };
@@ -186,6 +188,7 @@ impl Tick<'_> {
         let is_written = expiry.is_written.swap(false, Ordering::AcqRel);
         let (last, now) = look();
         let date = state.date(now);
+        state.ticked = date;
         if state.limits.is_empty() {
             // What is written now has no age until there is an expiry again.
             state.dates.forget(Date::MAX);
@@ -294,6 +297,20 @@ mod tests {
         // The first date goes, too.
         assert_eq!(tick(&expiry, 14, 1102), Some((1, vec![(USERS, number(12))])));
         assert_eq!(expiry.due(), None);
+    }
+
+    /// A date that passes between a tick's look at the time and its end was once forgotten: nothing was due any more, and the
+    /// pairs stayed.
+    #[test]
+    fn what_expires_during_a_tick_is_due_after_it() {
+        let expiry = Expiry::default();
+        expiry.set(USERS, Some(LIMIT));
+        assert_eq!(tick(&expiry, 10, 1000), Some((1, vec![])));
+        let mut slow = expiry.begin_tick().unwrap();
+        assert!(slow.plan(|| (number(11), Duration::from_secs(1100))).is_none());
+        slow.end(Duration::from_secs(1101), Duration::from_secs(1101));
+        assert_eq!(expiry.due(), Some(Duration::from_secs(1101) + SHORTEST));
+        assert_eq!(tick(&expiry, 11, 1102), Some((0, vec![(USERS, number(10))])));
     }
 
     #[test]
