@@ -119,7 +119,8 @@ impl BranchContext {
     /// Whether at least half of a branch has expired for readers without a snapshot, as far as its numbers tell.
     pub(super) fn has_half_expired(&self, meta: &BranchMeta) -> bool {
         let expired = self.expired.load();
-        !expired.is_empty() && expired.has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max))
+        let (keys, numbers) = ((&meta.key_min[..], &meta.key_max[..]), (meta.number_min, meta.number_max));
+        !expired.is_empty() && expired.halves(keys, numbers, None).next().is_some()
     }
 
     /// The files of obsolete branches that nobody reads any more. Each is returned once; the caller removes it

@@ -17,12 +17,12 @@ use super::runs::jobs::progress::Progress;
 use super::runs::requested_range::RequestedRange;
 use super::trunk::{Trunk, TrunkOptions};
 use super::version::Version;
-use crate::branch::BranchContext;
+use crate::branch::{Branch, BranchContext};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::manifest::ManifestState;
-use crate::merge::{MergeOperators, Retention};
+use crate::merge::{Expired, MergeOperators, Retention};
 use crate::util::sync::Arc;
-use crate::util::{Error, Result};
+use crate::util::{Error, KeyspaceId, Result};
 
 /// Which component a store has, and its tuning.
 #[derive(Clone, Debug)]
@@ -235,6 +235,14 @@ impl Component {
         match self {
             Self::Levels(levels) if !levels.is_leveled() => u64::MAX,
             _ => self.branch_bytes(),
+        }
+    }
+
+    /// The keyspaces in a branch of which at least half has expired, as far as the numbers of the branch tell.
+    pub fn half_expired(&self, branch: &Branch, expired: &Expired) -> Vec<KeyspaceId> {
+        match self {
+            Self::Trunk(trunk) => trunk.half_expired(branch, expired),
+            Self::Levels(levels) => levels.half_expired(branch, expired),
         }
     }
 

@@ -38,18 +38,24 @@ impl Expired {
         at.map_or(SequenceNumber::ZERO, |at| self.through[at].1)
     }
 
-    /// Whether at least half of the numbers from `number_min` to `number_max` have expired, in the keyspace that has all of
-    /// [`first`, `last`].
-    pub fn has_half(
-        &self,
+    /// The keyspaces with keys from `first` to `last` of which at least half has expired, as far as the numbers from `number_min`
+    /// to `number_max` tell. `before`: what had expired when these keys were written, and is not among them.
+    pub fn halves<'a>(
+        &'a self,
         (first, last): (&[u8], &[u8]),
         (number_min, number_max): (SequenceNumber, SequenceNumber),
-    ) -> bool {
-        let keyspace = key::keyspace(first);
-        let through = self.through(keyspace);
-        // The middle, rounded up.
-        let middle = number_min.0 + (number_max.0 - number_min.0).div_ceil(2);
-        through.0 >= middle.max(1) && (key::keyspace(last) == keyspace || *last == key::after_all(keyspace))
+        before: Option<&'a Self>,
+    ) -> impl Iterator<Item = KeyspaceId> + 'a {
+        let (first, last) = (key::keyspace(first), key::keyspace(last));
+        let from = self.through.partition_point(|(keyspace, _)| *keyspace < first);
+        let inside = self.through[from..].iter().take_while(move |(keyspace, _)| *keyspace <= last);
+        let has_half = move |(keyspace, through): &&(KeyspaceId, SequenceNumber)| {
+            let gone = before.map_or(SequenceNumber::ZERO, |before| before.through(*keyspace));
+            let oldest = number_min.0.max(gone.0 + 1);
+            // The middle, rounded up.
+            oldest <= number_max.0 && through.0 >= oldest + (number_max.0 - oldest).div_ceil(2)
+        };
+        inside.filter(has_half).map(|(keyspace, _)| *keyspace)
     }
 }
 
@@ -71,9 +77,19 @@ mod tests {
             Expired::new([(KeyspaceId(7), number(70)), (KeyspaceId(3), number(30)), (KeyspaceId(5), number(0))]);
         assert_eq!(expired.through_all(), [(KeyspaceId(3), number(30)), (KeyspaceId(7), number(70))]);
         assert_eq!([2, 3, 4, 5, 7, 8].map(|id| expired.through(KeyspaceId(id)).0), [0, 30, 0, 0, 70, 0]);
-        let half = |first: &[u8], last: &[u8], from, to| expired.has_half((first, last), (number(from), number(to)));
-        assert!(half(b"\0\0\0\x03a", b"\0\0\0\x03b", 20, 40) && half(b"\0\0\0\x03a", b"\0\0\0\x04", 1, 30));
-        assert!(!half(b"\0\0\0\x03a", b"\0\0\0\x03b", 21, 40) && !half(b"\0\0\0\x03a", b"\0\0\0\x04a", 1, 30));
-        assert!(!half(b"\0\0\0\x02a", b"\0\0\0\x02b", 0, 0));
+        let halves = |first: &[u8], last: &[u8], from, to, before: Option<&Expired>| {
+            let numbers = (number(from), number(to));
+            Vec::from_iter(expired.halves((first, last), numbers, before).map(|keyspace| keyspace.0))
+        };
+        let (three, four, seven) = (b"\0\0\0\x03a", b"\0\0\0\x04a", b"\0\0\0\x07a");
+        assert_eq!(halves(three, three, 20, 40, None), [3]);
+        assert_eq!(halves(three, three, 21, 40, None), [0; 0]);
+        assert_eq!(halves(three, seven, 20, 40, None), [3, 7]);
+        assert_eq!(halves(four, seven, 1, 100, None), [7]);
+        // What was gone before does not count again.
+        assert_eq!(halves(three, seven, 1, 40, Some(&expired)), [0; 0]);
+        let before = Expired::new([(KeyspaceId(3), number(20))]);
+        assert_eq!(halves(three, three, 1, 39, Some(&before)), [3]);
+        assert_eq!(halves(three, three, 1, 40, Some(&before)), [0; 0]);
     }
 }

@@ -25,9 +25,9 @@ use crate::disk::runs::pass::PassRules;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::format::manifest_edit::{BranchMeta, LevelsShape, ManifestEdit, RunChange, RunId};
 use crate::manifest::ManifestState;
-use crate::merge::Retention;
+use crate::merge::{Expired, Retention};
 use crate::util::sync::{Arc, AtomicU64};
-use crate::util::{Result, SequenceNumber};
+use crate::util::{KeyspaceId, Result, SequenceNumber};
 
 /// The first run id of a store.
 const FIRST_RUN: u64 = 1;
@@ -150,6 +150,11 @@ impl Levels {
         })?;
         let height = version.height(compaction.output.level());
         held.map(|claim| Job { compaction, claim, height })
+    }
+
+    /// See `Component::half_expired`.
+    pub fn half_expired(&self, branch: &Branch, expired: &Expired) -> Vec<KeyspaceId> {
+        self.history.garbage.half_expired(branch, expired)
     }
 
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs

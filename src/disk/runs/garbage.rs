@@ -9,9 +9,9 @@
 //! Of what has expired, only the numbers of a file tell: it counts from a half on, so that little is rewritten for it.
 
 use crate::branch::Branch;
-use crate::merge::Retention;
+use crate::merge::{Expired, Retention};
 use crate::util::sync::Mutex;
-use crate::util::{FileNumber, SequenceNumber};
+use crate::util::{FileNumber, KeyspaceId, SequenceNumber};
 use std::collections::{BTreeSet, HashMap};
 
 /// See the module.
@@ -24,7 +24,7 @@ pub struct Garbage {
 impl Garbage {
     /// A merge under which no older data lies has written the branch.
     pub fn note_written(&self, branch: &Branch, retention: &Retention) {
-        if has_hidden(branch) {
+        if has_hidden(branch) || !retention.expired().is_empty() {
             self.written_under.lock().insert(branch.meta().file, retention.clone());
         }
     }
@@ -32,9 +32,20 @@ impl Garbage {
     /// Whether a merge under `retention`, with no older data below, may drop data of the branch that is not newer than
     /// `through`.
     pub fn may_be_in(&self, branch: &Branch, retention: &Retention, through: SequenceNumber) -> bool {
+        self.is_released_in(branch, retention, through) || !self.half_expired(branch, retention.expired()).is_empty()
+    }
+
+    /// The keyspaces in a branch of which at least half has expired. A file that a merge at the bottom has written has nothing
+    /// that had expired by then, so what it has of other keyspaces does not make it be written again.
+    pub fn half_expired(&self, branch: &Branch, expired: &Expired) -> Vec<KeyspaceId> {
+        if expired.is_empty() {
+            return Vec::new();
+        }
         let meta = branch.meta();
-        self.is_released_in(branch, retention, through)
-            || retention.expired().has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max))
+        let written_under = self.written_under.lock();
+        let before = written_under.get(&meta.file).map(|retention| &**retention.expired());
+        let (keys, numbers) = ((&meta.key_min[..], &meta.key_max[..]), (meta.number_min, meta.number_max));
+        expired.halves(keys, numbers, before).collect()
     }
 
     /// The same, as far as snapshots decide it.

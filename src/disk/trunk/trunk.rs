@@ -27,9 +27,9 @@ use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
-use crate::merge::Retention;
-use crate::util::Result;
+use crate::merge::{Expired, Retention};
 use crate::util::sync::{Arc, Mutex};
+use crate::util::{KeyspaceId, Result};
 
 /// See the module.
 #[derive(Debug)]
@@ -174,6 +174,11 @@ impl Trunk {
             held.is_some()
         })?;
         held.map(|claim| Job { choice, claim, purpose })
+    }
+
+    /// See `Component::half_expired`.
+    pub fn half_expired(&self, branch: &Branch, expired: &Expired) -> Vec<KeyspaceId> {
+        self.history.garbage.half_expired(branch, expired)
     }
 
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs

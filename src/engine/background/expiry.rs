@@ -80,9 +80,9 @@ impl Background {
             if !live.insert(meta.file) || asked.contains(&meta.file) {
                 return;
             }
-            if expired.has_half((&meta.key_min, &meta.key_max), (meta.number_min, meta.number_max)) {
-                let keyspace = key::keyspace(&meta.key_min);
-                found.entry(keyspace).or_default().push(ExpiredRange::of(meta, expired.through(keyspace)));
+            for keyspace in self.disk.half_expired(branch, &expired) {
+                let range = ExpiredRange::of(meta, keyspace, expired.through(keyspace));
+                found.entry(keyspace).or_default().push(range);
             }
         });
         asked.retain(|file| live.contains(file));
@@ -114,13 +114,16 @@ struct ExpiredRange {
 }
 
 impl ExpiredRange {
-    fn of(meta: &BranchMeta, number: SequenceNumber) -> Self {
-        let mut upper = meta.key_max.clone();
+    /// The keys that a branch may have of a keyspace.
+    fn of(meta: &BranchMeta, keyspace: KeyspaceId, number: SequenceNumber) -> Self {
+        let (lower, upper) = key::encoded_range(keyspace, &[], None);
+        let mut last = meta.key_max.clone();
         if !meta.open_ended {
-            upper.push(0);
+            last.push(0);
         }
+        let (lower, upper) = (lower.max(meta.key_min.clone()), upper.min(last));
         let values = meta.value_files.len() as u64 * limits::VALUE_FILE_BYTES_MIN as u64;
-        let range = FreedRange { lower: meta.key_min.clone(), upper, number, bytes: meta.bytes + values };
+        let range = FreedRange { lower, upper, number, bytes: meta.bytes + values };
         Self { range, files: vec![meta.file] }
     }
 

@@ -271,6 +271,40 @@ fn what_has_expired_gives_its_space_back() {
     }
 }
 
+/// In a small store the pairs lie in one file with others, the dates of the catalog at least. That once kept their space for ever,
+/// also from `compact`.
+#[test]
+fn pairs_that_share_their_file_give_their_space_back() {
+    for (options, others) in
+        all_components().into_iter().flat_map(|options| [(options.clone(), false), (options, true)])
+    {
+        let disk = SimulatedStorage::new(1);
+        disk.advance(EXPIRY * 10);
+        let world = World { storage: Arc::new(disk.clone()), disk, options: options.memory_budget(4 << 20) };
+        let db = DeterministicDb::open(Arc::clone(&world.storage), world.options.clone()).unwrap();
+        let (first, own) = (keyspace(&db, "first"), db.keyspace("own", expiring()).unwrap());
+        let last = keyspace(&db, "last");
+        for at in 0..1000_u32 {
+            own.put(at.to_be_bytes(), [at as u8; 300]).unwrap();
+        }
+        if others {
+            first.put("a", "1").unwrap();
+            last.put("a", "1").unwrap();
+        }
+        world.pass(&db, SECOND);
+        db.flush().unwrap();
+        let full = db.stats().branch_bytes;
+        world.pass(&db, EXPIRY + LATE);
+        let freed = db.stats().branch_bytes;
+        assert!(own.is_empty().unwrap() && freed < full / 4, "{full} bytes, then {freed}: {:?}", db.branch_files());
+        assert_eq!(first.get("a").unwrap().is_some() && last.get("a").unwrap().is_some(), others);
+        // And it ends.
+        db.compact().unwrap();
+        db.close().unwrap();
+        expect_sound_closed(&world.storage);
+    }
+}
+
 #[test]
 fn options_are_remembered_checked_and_changed() {
     let world = World::new(tiny());
