@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 /// Keyspaces whose ids have the same remainder share a cell.
 const CELLS: usize = 64;
 /// The owner of a cell that no keyspace has, and of one that several have; otherwise it is the keyspace's id plus 1.
-const NOBODY: u64 = 0;
+const UNOWNED: u64 = 0;
 const SEVERAL: u64 = u64::MAX;
 /// The number of a moment that has none yet.
 const PENDING: u64 = u64::MAX;
@@ -70,7 +70,7 @@ impl History {
     pub(super) fn through(&self, keyspace: KeyspaceId, at: SequenceNumber) -> SequenceNumber {
         let cell = self.cell(keyspace);
         match cell.owner.load(Ordering::Acquire) {
-            NOBODY => SequenceNumber::ZERO,
+            UNOWNED => SequenceNumber::ZERO,
             owner if owner == owner_of(keyspace) && at == SequenceNumber::MAX => {
                 SequenceNumber(cell.through.load(Ordering::Acquire))
             }
@@ -91,7 +91,7 @@ impl History {
         for (keyspace, _) in expired.through_all() {
             let owner = &self.cell(*keyspace).owner;
             match owner.load(Ordering::Relaxed) {
-                NOBODY => owner.store(owner_of(*keyspace), Ordering::Release),
+                UNOWNED => owner.store(owner_of(*keyspace), Ordering::Release),
                 other if other == owner_of(*keyspace) => {}
                 _ => owner.store(SEVERAL, Ordering::Release),
             }
