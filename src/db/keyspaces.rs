@@ -19,6 +19,7 @@ use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog::{self, CatalogEntry};
 use crate::merge::operator::named;
 use crate::merge::{MergeOperator, MergeOperators};
+use crate::util::error::NO_OPERATOR;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result, SequenceNumber, key};
 use std::fmt::Debug;
@@ -309,7 +310,8 @@ impl ReadOnlyDb {
         let Some(entry) = snapshot.catalog_entry(name)? else { return snapshot.keyspace(name) };
         if let Some(asked) = options.merge_operator {
             if asked.name() != entry.merge_operator {
-                return Err(mismatch(name, "merge operator", entry.merge_operator, asked.name().to_owned()));
+                let stored = if entry.merge_operator.is_empty() { "none".to_owned() } else { entry.merge_operator };
+                return Err(mismatch(name, "merge operator", stored, asked.name().to_owned()));
             }
             snapshot.read_path().merge_operators.add(entry.id, asked);
         }
@@ -365,7 +367,7 @@ fn choose_operator(
         Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(asked)),
         Some(asked) => differs(asked.name()),
         None if stored.is_empty() => Ok(None),
-        None => known().map_or_else(|| differs("none"), |known| Ok(Some(known))),
+        None => known().map_or_else(|| differs(NO_OPERATOR), |known| Ok(Some(known))),
     }
 }
 
@@ -379,7 +381,9 @@ fn choose<T: Copy + PartialEq + Debug>(
 ) -> Result<Option<T>> {
     match asked {
         Some(asked) if !is_new && stored != Some(asked) => {
-            let stored = stored.map_or("that of the store".to_owned(), |stored| format!("{stored:?}"));
+            // The store has no expiry of its own.
+            let absent = if what == "expiry" { "none" } else { "that of the store" };
+            let stored = stored.map_or(absent.to_owned(), |stored| format!("{stored:?}"));
             Err(mismatch(name, what, stored, format!("{asked:?}")))
         }
         _ => Ok(asked.or(stored)),

@@ -78,8 +78,8 @@ pub enum Error {
     /// An argument that is never valid.
     #[error("invalid argument: {0}")]
     InvalidArgument(String),
-    /// The store was created with another comparator, or another option that cannot change.
-    #[error("the store at {} was created with {what} {stored:?}, not {asked:?}", path.display())]
+    /// The store has another comparator, or another option that cannot change.
+    #[error("the store at {} has the {what} {stored:?}, {}", path.display(), instead(asked, "Options", ""))]
     Mismatch {
         /// The store's directory.
         path: PathBuf,
@@ -123,10 +123,7 @@ pub enum Error {
         keyspace: String,
     },
     /// A keyspace has other options than an opening asks for.
-    #[error(
-        "the keyspace {keyspace:?} was created with the {what} {stored:?}, not {asked:?}; leave the option out to take what is \
-         stored"
-    )]
+    #[error("the keyspace {keyspace:?} has the {what} {stored:?}, {}", instead(asked, "KeyspaceOptions", LEAVE_OUT))]
     KeyspaceMismatch {
         /// Its name.
         keyspace: String,
@@ -307,6 +304,21 @@ impl Error {
             full if full.is_disk_full() => Self::DiskFull { reason: full.to_string() },
             other => other,
         }
+    }
+}
+
+/// What `asked` is where no merge operator was given and the store does not know the stored one.
+pub const NO_OPERATOR: &str = "none";
+
+const LEAVE_OUT: &str = "; leave the option out to take what is stored";
+
+/// The part of a mismatch after the stored value: what was asked for, and what to do. An operator that the store does not
+/// know must be given, so there the advice to leave the option out would be wrong.
+fn instead(asked: &str, options: &str, advice: &str) -> String {
+    if asked == NO_OPERATOR {
+        format!("and no operator is given: pass the operator of this name with `{options}::merge_operator`")
+    } else {
+        format!("not {asked:?}{advice}")
     }
 }
 

@@ -7,6 +7,7 @@ use crate::manifest::ManifestState;
 use crate::merge::MergeOperator;
 use crate::merge::operator::named;
 use crate::util::sync::Arc;
+use crate::util::error::NO_OPERATOR;
 use crate::util::{Error, KeyspaceId, Result};
 
 /// An error if the operator has no name that a store could remember.
@@ -43,7 +44,7 @@ pub(super) fn choose(
         Some(asked) => Err(mismatch(asked.name())),
         None if stored.is_empty() => Ok(None),
         None => match named(stored) {
-            None if access == Access::Write => Err(mismatch("none")),
+            None if access == Access::Write => Err(mismatch(NO_OPERATOR)),
             found => Ok(found),
         },
     }

@@ -213,7 +213,7 @@ fn options_are_stored_and_checked() {
         let error = result.unwrap_err();
         let text = error.to_string();
         assert!(matches!(&error, Error::KeyspaceMismatch { keyspace, .. } if keyspace == "own"), "{error:?}");
-        assert!([what, stored, asked].iter().all(|part| text.contains(part)), "{text}");
+        assert!([what, stored, asked, "leave the option out"].iter().all(|part| text.contains(part)), "{text}");
     };
     let db = open(&storage);
     let own = db.keyspace("own", adding().durability(Durability::Sync)).unwrap();
@@ -295,6 +295,9 @@ fn each_keyspace_has_its_merge_operator() {
         let error = db.keyspace("words", KeyspaceOptions::new()).unwrap_err();
         assert!(error.to_string().contains("test.words"), "{error}");
         assert!(matches!(error, Error::KeyspaceMismatch { .. }));
+        // Regression test: the advice was to leave the option out, which the caller had done.
+        let advice = "pass the operator of this name with `KeyspaceOptions::merge_operator`";
+        assert!(error.to_string().ends_with(advice), "{error}");
         db.keyspace("words", words()).unwrap();
         check(&db, 2);
         db.compact().unwrap();

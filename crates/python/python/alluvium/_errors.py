@@ -55,4 +55,4 @@ class KeyspaceDroppedError(Error):
 
 
 class KeyspaceMismatchError(Error):
-    """The keyspace was created with another merge operator or durability than the one that was asked for."""
+    """The keyspace has another option, such as its merge operator or expiry, than the one that was asked for."""

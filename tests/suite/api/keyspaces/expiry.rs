@@ -322,6 +322,13 @@ fn options_are_remembered_checked_and_changed() {
     let other = db.keyspace("own", KeyspaceOptions::new().expiry(EXPIRY * 2));
     assert!(matches!(other, Err(Error::KeyspaceMismatch { what: "expiry", .. })), "{other:?}");
     refused(own.set_options(own.options().unwrap().merge_operator(Add)).map(|()| own.clone()), "merge operator");
+    // Regression test: the text said that an absent expiry was that of the store, and that options were as at the creation.
+    let plain = db.keyspace("plain", KeyspaceOptions::new()).unwrap();
+    let differs = || db.keyspace("plain", expiring()).unwrap_err().to_string();
+    assert!(differs().contains("has the expiry \"none\", not"), "{}", differs());
+    plain.set_options(expiring().expiry(EXPIRY * 2)).unwrap();
+    assert!(differs().contains(&format!("has the expiry \"{:?}\", not", EXPIRY * 2)), "{}", differs());
+    assert!(db.drop_keyspace("plain").unwrap());
     own.put("a", "1").unwrap();
     world.pass(&db, EXPIRY / 2);
     own.put("b", "1").unwrap();
