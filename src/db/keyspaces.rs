@@ -17,7 +17,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::engine::write::precondition::WriteOutcome;
 use crate::format::catalog::{self, CatalogEntry};
-use crate::merge::operator::named;
+use crate::merge::operator::{self, named};
 use crate::merge::{MergeOperator, MergeOperators};
 use crate::util::error::NO_OPERATOR;
 use crate::util::sync::Arc;
@@ -309,6 +309,7 @@ impl ReadOnlyDb {
         let snapshot = self.snapshot();
         let Some(entry) = snapshot.catalog_entry(name)? else { return snapshot.keyspace(name) };
         if let Some(asked) = options.merge_operator {
+            operator::check_name(&*asked)?;
             if asked.name() != entry.merge_operator {
                 let stored = if entry.merge_operator.is_empty() { "none".to_owned() } else { entry.merge_operator };
                 return Err(mismatch(name, "merge operator", stored, asked.name().to_owned()));
@@ -360,10 +361,10 @@ fn choose_operator(
 ) -> Result<Option<Arc<dyn MergeOperator>>> {
     let stored = &entry.merge_operator;
     let differs = |asked: &str| Err(mismatch(name, "merge operator", stored.clone(), asked.to_owned()));
+    if let Some(asked) = &asked {
+        operator::check_name(&**asked)?;
+    }
     match asked {
-        Some(asked) if asked.name().is_empty() => {
-            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
-        }
         Some(asked) if stored.is_empty() || asked.name() == stored => Ok(Some(asked)),
         Some(asked) => differs(asked.name()),
         None if stored.is_empty() => Ok(None),

@@ -6,10 +6,11 @@ mod associative;
 mod built_in;
 mod operators;
 
+use std::any::Any;
 use std::fmt;
 
 pub use associative::Associative;
-pub use built_in::{Add, Append, BitOr, Max, Min, named};
+pub use built_in::{Add, Append, BitOr, Max, Min, check_name, named};
 pub use operators::MergeOperators;
 
 /// Most bytes of a value that background merges fold operands into. Larger results stay as operands, which every read
@@ -54,9 +55,10 @@ pub const FOLDED_BYTES_MAX: usize = crate::util::limits::VALUE_FILE_BYTES_MIN;
 /// assert_eq!(db.get("museum")?.as_deref(), Some(&b"\x02Grace"[..]));
 /// # Ok::<(), alluvium::Error>(())
 /// ```
-pub trait MergeOperator: Send + Sync + 'static {
+pub trait MergeOperator: Any + Send + Sync {
     /// The operator's name. It identifies how operands are interpreted, and the store remembers it: a store written with
-    /// one operator cannot be opened with another one. Names that begin with `alluvium.` are those of the store's own.
+    /// one operator cannot be opened with another one. Names that begin with `alluvium.` are reserved for the
+    /// operators in `merge_operators`; others with such a name are refused, as `InvalidArgument`.
     fn name(&self) -> &str;
 
     /// Appends to `out` the value that results from applying the operands, oldest first, to `base` (`None`: the key has

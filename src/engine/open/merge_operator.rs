@@ -5,19 +5,14 @@ use crate::io::Storage;
 use crate::log::Access;
 use crate::manifest::ManifestState;
 use crate::merge::MergeOperator;
-use crate::merge::operator::named;
-use crate::util::sync::Arc;
+use crate::merge::operator::{self, named};
 use crate::util::error::NO_OPERATOR;
+use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result};
 
-/// An error if the operator has no name that a store could remember.
+/// An error if the operator may not have its name.
 pub(super) fn check_name(asked: Option<&Arc<dyn MergeOperator>>) -> Result<()> {
-    match asked {
-        Some(asked) if asked.name().is_empty() => {
-            Err(Error::InvalidArgument("the merge operator has an empty name".into()))
-        }
-        _ => Ok(()),
-    }
+    asked.map_or(Ok(()), |asked| operator::check_name(&**asked))
 }
 
 /// The operator of the default keyspace: the one that the options ask for, or else the one with the stored name, if it

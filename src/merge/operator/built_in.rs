@@ -2,7 +2,12 @@
 
 use super::MergeOperator;
 use super::associative::fold;
+use crate::util::{Error, Result as StoreResult};
+use std::any::Any;
 use std::sync::Arc;
+
+/// How the names of the store's own operators begin.
+const RESERVED: &str = "alluvium.";
 
 /// Adds integers: values and operands are 64-bit integers in eight bytes, least significant byte first
 /// (`i64::to_le_bytes`). A key without a value counts from 0; the sum wraps around.
@@ -94,6 +99,27 @@ pub fn named(name: &str) -> Option<Arc<dyn MergeOperator>> {
     let all: [Arc<dyn MergeOperator>; 5] =
         [Arc::new(Add), Arc::new(Append), Arc::new(Max), Arc::new(Min), Arc::new(BitOr)];
     all.into_iter().find(|operator| operator.name() == name)
+}
+
+/// An error if a store cannot remember the operator by its name, or would take it for one of its own operators.
+pub fn check_name(operator: &dyn MergeOperator) -> StoreResult<()> {
+    let name = operator.name();
+    if name.is_empty() {
+        return Err(Error::InvalidArgument("the merge operator has an empty name".into()));
+    }
+    if name.starts_with(RESERVED) && !is_built_in(operator) {
+        return Err(Error::InvalidArgument(format!(
+            "the merge operator has the name {name:?}: names that begin with {RESERVED:?} are reserved for the operators \
+             in `merge_operators`; choose another name"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the operator is the one that its name finds. Another type with the same name is not.
+fn is_built_in(operator: &dyn MergeOperator) -> bool {
+    let type_of = |operator: &dyn MergeOperator| (operator as &dyn Any).type_id();
+    named(operator.name()).is_some_and(|known| type_of(&*known) == type_of(operator))
 }
 
 /// The integer in a value or an operand of `Add`.

@@ -1,11 +1,11 @@
 //! Merges through the public interface: counters, batches, transactions, snapshots, reopening, other operators, tools.
 
 use crate::support::{expect_sound, setting, tiny, tiny_levels, tiny_skip, tiny_unsynced};
-use alluvium::merge_operators::{Add, Append, Associative, BitOr, Max, Min};
+use alluvium::merge_operators::{self, Add, Append, Associative, BitOr, Max, Min};
 use alluvium::storage::{MemoryStorage, Storage};
 use alluvium::{
-    Db, DiskComponent, Durability, Error, MemoryComponent, MergeOperator, Operation, Options, ReadOnlyDb, WriteBatch,
-    WriteOptions,
+    Db, DiskComponent, Durability, Error, KeyspaceOptions, MemoryComponent, MergeOperator, Operation, Options,
+    ReadOnlyDb, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,6 +114,47 @@ fn the_operator_is_remembered_by_its_name() {
     }
     let unnamed = Associative::new("", |_: &[u8], newer: &[u8], out: &mut Vec<u8>| out.extend_from_slice(newer));
     assert!(matches!(open(with(unnamed)), Err(Error::InvalidArgument(_))));
+    // An operator that is not one of the store's own must be given at every opening. The advice says so.
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    Db::open_with(Arc::clone(&storage), with(Words)).unwrap().close().unwrap();
+    let text = Db::open_with(storage, tiny()).unwrap_err().to_string();
+    assert!(text.contains("\"test.words\"") && text.contains("with `Options::merge_operator`"), "{text}");
+}
+
+/// A store finds its own operators by name. One of another type with such a name would read operands differently once it is
+/// left out.
+#[test]
+fn names_of_the_built_in_operators_are_reserved() {
+    let last = |name: &str| Associative::new(name, |_: &[u8], newer: &[u8], out: &mut Vec<u8>| out.extend(newer));
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let db = Db::open_with(Arc::clone(&storage), with(Max)).unwrap();
+    let own = db.keyspace("own", KeyspaceOptions::new().merge_operator(Max)).unwrap();
+    let reader = ReadOnlyDb::open_with(Arc::clone(&storage), tiny()).unwrap();
+    for name in ["alluvium.max", "alluvium.mine", "alluvium."] {
+        let options = || KeyspaceOptions::new().merge_operator(last(name));
+        let errors = [
+            Db::open_temporary(with(last(name))).unwrap_err(),
+            ReadOnlyDb::open_with(Arc::clone(&storage), with(last(name))).unwrap_err(),
+            db.keyspace("new", options()).unwrap_err(),
+            db.keyspace("own", options()).unwrap_err(),
+            own.set_options(options()).unwrap_err(),
+            reader.keyspace("own", options()).map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("reserved")), "{error}");
+        }
+    }
+    assert_eq!(db.keyspace_names().unwrap(), ["own"]);
+    for name in ["alluvium", "alluviums.max", "example.alluvium."] {
+        Db::open_temporary(with(last(name))).unwrap();
+    }
+    for name in ["add", "append", "bitor", "max", "min"] {
+        let mut options = KeyspaceOptions::new();
+        options.merge_operator = merge_operators::named(&format!("alluvium.{name}"));
+        assert!(options.merge_operator.is_some());
+        db.keyspace(name, options.clone()).unwrap().set_options(options.clone()).unwrap();
+        db.keyspace(name, options).unwrap();
+    }
 }
 
 #[test]
