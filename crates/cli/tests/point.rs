@@ -53,6 +53,10 @@ fn a_range_is_deleted() {
     };
     usage(&["delete"], "<KEY>");
     usage(&["delete", "a", "--to", "b"], "cannot be used with");
+    // Regression test: an empty prefix deleted everything.
+    usage(&["delete", "--prefix", ""], "`keyspaces clear default`");
+    usage(&["delete", "--prefix", "", "--from", "61", "--hex"], "the prefix is empty");
+    usage(&["delete", "--prefix", "", "--keyspace", "users"], "`keyspaces clear users`");
     assert_eq!(left(), "ad");
     store.run(&["delete", "--from", "b"]).expect(0);
     assert_eq!(left(), "a");

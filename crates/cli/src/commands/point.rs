@@ -57,6 +57,13 @@ pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
 pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
     let key = delete.key.as_ref().map(|key| common.argument("KEY", key)).transpose()?;
     let range = key_range::parse(common, &delete.range)?;
+    if delete.range.prefix.as_deref() == Some("") {
+        // Most likely a variable of a script that is not set.
+        let name = delete.within.keyspace.as_deref().unwrap_or("default");
+        return Err(Failure::Usage(format!(
+            "the prefix is empty, so all keys would be deleted; to delete them all use `keyspaces clear {name}`"
+        )));
+    }
     common.refuse_other_order()?;
     let db = common.open_existing()?;
     let (keyspace, options) = (delete.within.open_existing(&db)?, common.write_options());
