@@ -465,6 +465,9 @@ pub struct Convert {
 /// Print all pairs of a keyspace in a format that `load` reads, or list the files
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A dump has one keyspace, the default one unless --keyspace names another. If the store has others, a note on standard error names
+them.
+
 Examples:
   alluvium --db /tmp/store dump > pairs.tsv
   alluvium --db /tmp/store dump | alluvium --db /tmp/copy load

@@ -39,6 +39,32 @@ fn every_form_of_dump_is_loaded_again() {
     }
 }
 
+/// Regression test: a dump of a store with keyspaces looked like a dump of all of it.
+#[test]
+fn a_dump_names_the_keyspaces_that_it_does_not_have() {
+    let store = Store::new();
+    let note = |arguments: &[&str]| {
+        let done = store.run(&[&["dump"], arguments].concat()).expect(0);
+        assert!(!done.text().contains("note"), "{done:?}");
+        done.err
+    };
+    store.run(&["put", "a", "1", "--keyspace", "users"]).expect(0);
+    assert!(note(&[]).contains("not in it: \"users\" (`dump --keyspace NAME` dumps one"), "{}", note(&[]));
+    // An empty default keyspace is not missing.
+    assert_eq!((note(&["--keyspace", "users"]), note(&["--files"])), (String::new(), String::new()));
+    store.put("a", "1");
+    store.run(&["keyspaces", "create", "log"]).expect(0);
+    assert!(note(&["--keyspace", "default", "--json"]).contains("not in it: \"log\", \"users\" ("));
+    assert!(note(&["--keyspace", "users", "--format", "csv"]).contains("not in it: \"default\", \"log\" ("));
+    for at in 0..10 {
+        store.run(&["keyspaces", "create", &format!("more{at}")]).expect(0);
+    }
+    assert!(note(&[]).contains("\"more8\" and 2 more ("), "{}", note(&[]));
+    let store = Store::new();
+    store.put("a", "1");
+    assert_eq!(store.run(&["dump"]).expect(0).err, "");
+}
+
 #[test]
 fn the_files_of_a_store() {
     let store = Store::new();

@@ -3,11 +3,16 @@
 use crate::arguments::{Common, Dump};
 use crate::failure::Failure;
 use crate::input::Format;
+use crate::keyspace_arguments::InKeyspace;
 use crate::output::{Output, PairForm};
 use crate::report::{align_right, grouped, table};
 use crate::store_files::{self, FileKind, StoreFile};
+use alluvium::ReadOnlyDb;
 use comfy_table::Table;
 use serde_json::{Value, json};
+
+/// Most keyspaces that the note about others names.
+const NAMED_MAX: usize = 10;
 
 /// Prints the pairs or the files.
 pub fn run(common: &Common, dump: &Dump) -> Result<(), Failure> {
@@ -30,7 +35,31 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
         output.pair(form, key, value)?;
         iter.step()?;
     }
-    output.finish()
+    output.finish()?;
+    note_others(&dump.within, &db)
+}
+
+/// Says on standard error which keyspaces the dump does not have, so that nobody takes it for a copy of the whole store.
+fn note_others(within: &InKeyspace, db: &ReadOnlyDb) -> Result<(), Failure> {
+    let mut others = db.keyspace_names()?;
+    if !within.is_default() {
+        others.retain(|name| Some(name) != within.keyspace.as_ref());
+        if !db.snapshot().is_empty()? {
+            others.insert(0, "default".to_owned());
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = others.iter().take(NAMED_MAX).map(|name| format!("{name:?}")).collect();
+    let more = others.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    eprintln!(
+        "alluvium: note: this dump has one keyspace; not in it: {}{more} (`dump --keyspace NAME` dumps one, \
+         `load --keyspace NAME` loads it)",
+        names.join(", ")
+    );
+    Ok(())
 }
 
 fn files(common: &Common) -> Result<(), Failure> {
