@@ -5,20 +5,26 @@ use std::time::Duration;
 /// The longest duration: one year, so that the sum of two cannot overflow a clock.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Parses a duration: digits, then s, m, h or d, such as 30s, 10m or 1h.
+/// Parses a duration: digits, then ms, s, m, h, d or w, such as 30s, 10m or 1h.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a time such as 30s, 10m or 1h, more than zero and at most a year".to_string();
+    let expected = || {
+        "expected a time such as 30s, 10m or 1h: digits and one of the units ms, s, m, h, d and w, more than zero \
+         and at most a year"
+            .to_string()
+    };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
-    let seconds: u64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 24 * 3600,
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        "w" => 7 * 24 * 3600 * 1000,
         _ => return Err(expected()),
     };
     let number: u64 = digits.parse().map_err(|_| expected())?;
-    let duration = number.checked_mul(seconds).map(Duration::from_secs);
+    let duration = number.checked_mul(milliseconds).map(Duration::from_millis);
     duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST).ok_or_else(expected)
 }
 
@@ -47,11 +53,15 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, seconds) in [("30s", 30), ("10m", 600), ("1h", 3600), ("2d", 172_800)] {
+        for (text, seconds) in [("30s", 30), ("10m", 600), ("1h", 3600), ("2d", 172_800), ("52w", 31_449_600)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
         }
-        for bad in ["", "0s", "5", "h", "-1s", "1.5h", "1h30m", "3w", "999999999999d", "99999999999999999999s"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
+        assert_eq!(parse_duration("1500ms"), Ok(Duration::from_millis(1500)));
+        for bad in
+            ["", "0s", "5", "h", "-1s", "1.5h", "1h30m", "53w", "0ms", "1us", "999999999999d", "99999999999999999999s"]
+        {
+            let error = parse_duration(bad).expect_err(bad);
+            assert!(error.contains("units ms, s, m, h, d and w"), "{error}");
         }
         for (text, milliseconds) in [("0.1", 100), ("0.2", 200), ("2", 2000), ("1.5", 1500)] {
             assert_eq!(parse_interval(text), Ok(Duration::from_millis(milliseconds)));

@@ -56,9 +56,9 @@ pub struct CreateKeyspace {
     /// When its writes return [default: as the program says that opens the store]
     #[arg(long, value_name = "KIND")]
     pub durability: Option<Durability>,
-    /// How old its pairs get, such as 30m, 8h or 7d [default: they stay]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub expiry: Option<Duration>,
+    /// How old its pairs get, such as 30m, 8h or 7d (units: ms, s, m, h, d, w), or never [default: never, or what it has]
+    #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
+    pub expiry: Option<Chosen<Duration>>,
 }
 
 /// Change options of a keyspace; those that are not named stay
@@ -74,7 +74,7 @@ pub struct SetKeyspace {
     /// When its writes return: as for `create`, or as-opened, as the program says that opens the store
     #[arg(long, value_name = "KIND", value_parser = parse_choice)]
     pub durability: Option<Chosen<Durability>>,
-    /// How old its pairs get, such as 30m, 8h or 7d, or never
+    /// How old its pairs get, such as 30m, 8h or 7d (units: ms, s, m, h, d, w), or never
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     pub expiry: Option<Chosen<Duration>>,
 }
@@ -95,7 +95,10 @@ fn parse_choice(text: &str) -> Result<Chosen<Durability>, String> {
 }
 
 fn parse_expiry(text: &str) -> Result<Chosen<Duration>, String> {
-    if text == "never" { Ok(Err(Unset)) } else { parse_duration(text).map(Ok) }
+    if text == "never" {
+        return Ok(Err(Unset));
+    }
+    parse_duration(text).map(Ok).map_err(|expected| format!("{expected}; or never"))
 }
 
 /// Drop a keyspace with all its keys

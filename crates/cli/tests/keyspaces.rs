@@ -49,6 +49,26 @@ fn options_of_a_keyspace_are_listed_and_changed() {
 }
 
 #[test]
+fn expiries_have_units() {
+    let store = Store::new();
+    let create = |name, expiry| store.run(&["keyspaces", "create", name, "--expiry", expiry]);
+    for (name, expiry, seconds) in [("a", "1500ms", Some(1.5)), ("b", "2w", Some(1_209_600.0)), ("c", "never", None)] {
+        (0..2).for_each(|_| drop(create(name, expiry).expect(0)));
+        assert_eq!(listed(&store).last().unwrap()["expiry_seconds"], json!(seconds));
+    }
+    let table = store.run(&["keyspaces"]).expect(0);
+    assert!(table.text().contains("1500ms") && table.text().contains("336h00m00s"), "{}", table.text());
+    create("a", "never").refused(2, "has the expiry 1500ms, not never");
+    create("c", "1h").refused(2, "has the expiry \"none\"");
+    for action in ["create", "set"] {
+        let done = store.run(&["keyspaces", action, "a", "--expiry", "1y"]).expect(2);
+        assert!(done.err.contains("units ms, s, m, h, d and w") && done.err.contains("never"), "{done:?}");
+        let help = store.run(&["keyspaces", action, "--help"]).expect(0);
+        assert!(help.text().contains("units: ms, s, m, h, d, w"), "{}", help.text());
+    }
+}
+
+#[test]
 fn keyspaces_are_created_listed_emptied_and_dropped() {
     let store = Store::new();
     for name in ["users", "emails", "users"] {

@@ -4,11 +4,12 @@ use crate::arguments::Common;
 use crate::duration::format_duration;
 use crate::failure::Failure;
 use crate::keyspace;
-use crate::keyspace_arguments::{CreateKeyspace, Durability, KeyspaceAction, Keyspaces, SetKeyspace};
+use crate::keyspace_arguments::{Chosen, CreateKeyspace, Durability, KeyspaceAction, Keyspaces, SetKeyspace, Unset};
 use crate::output::Output;
 use crate::report::table;
 use alluvium::KeyspaceOptions;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Runs the action. Only the list prints something.
 pub fn run(common: &Common, keyspaces: &Keyspaces) -> Result<(), Failure> {
@@ -39,7 +40,7 @@ fn list(common: &Common) -> Result<(), Failure> {
             let operator = options.merge_operator.as_ref().map(|operator| printable(operator.name()));
             let durability = options.durability.map(|durability| format!("{durability:?}").to_lowercase());
             let compression = options.compression.map(|compression| format!("{compression:?}").to_lowercase());
-            let expiry = options.expiry.map(format_duration);
+            let expiry = options.expiry.map(format_expiry);
             let of_options = [operator, durability, compression, expiry].map(Option::unwrap_or_default);
             table.add_row([printable(name)].into_iter().chain(of_options));
         }
@@ -59,6 +60,11 @@ fn as_json(name: &str, options: &KeyspaceOptions) -> Value {
     })
 }
 
+/// An expiry, exactly.
+fn format_expiry(expiry: Duration) -> String {
+    if expiry.subsec_millis() == 0 { format_duration(expiry) } else { format!("{}ms", expiry.as_millis()) }
+}
+
 /// The name without characters that a terminal acts on.
 fn printable(name: &str) -> String {
     name.chars().flat_map(|char| if char.is_control() { char.escape_default().collect() } else { vec![char] }).collect()
@@ -67,7 +73,14 @@ fn printable(name: &str) -> String {
 fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
     let db = common.open_or_create()?;
     let options = keyspace::options(create.operator).durability(create.durability.map(Durability::for_store));
-    db.keyspace(&create.name, options.expiry(create.expiry))?;
+    let keyspace = db.keyspace(&create.name, options.expiry(create.expiry.and_then(Chosen::ok)))?;
+    // For the store, no expiry in the options means the one that the keyspace has.
+    if let (Some(Err(Unset)), Some(expiry)) = (create.expiry, keyspace.options()?.expiry) {
+        let (name, expiry) = (&create.name, format_expiry(expiry));
+        return Err(Failure::Usage(format!(
+            "the keyspace {name:?} has the expiry {expiry}, not never; `keyspaces set --expiry never` changes it"
+        )));
+    }
     Ok(db.close()?)
 }
 
