@@ -87,7 +87,7 @@ pub enum Error {
         what: &'static str,
         /// The store's value of it.
         stored: String,
-        /// The requested value.
+        /// The requested value. Empty if no merge operator was given.
         asked: String,
     },
     /// A snapshot, or an iterator with a snapshot of its own, is older than `Options::snapshot_age_limit`, and its
@@ -131,7 +131,7 @@ pub enum Error {
         what: &'static str,
         /// The keyspace's value of it.
         stored: String,
-        /// The requested value.
+        /// The requested value. Empty if no merge operator was given.
         asked: String,
     },
     /// A key has merge operands that could not be folded into a value.
@@ -307,8 +307,8 @@ impl Error {
     }
 }
 
-/// What `asked` is where no merge operator was given and the store does not know the stored one.
-pub const NO_OPERATOR: &str = "none";
+/// What `asked` is where no merge operator was given and the store does not know the stored one. No operator has this name.
+pub const NO_OPERATOR: &str = "";
 
 const LEAVE_OUT: &str = "; leave the option out to take what is stored";
 

@@ -117,8 +117,12 @@ fn the_operator_is_remembered_by_its_name() {
     // An operator that is not one of the store's own must be given at every opening. The advice says so.
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     Db::open_with(Arc::clone(&storage), with(Words)).unwrap().close().unwrap();
-    let text = Db::open_with(storage, tiny()).unwrap_err().to_string();
+    let text = Db::open_with(Arc::clone(&storage), tiny()).unwrap_err().to_string();
     assert!(text.contains("\"test.words\"") && text.contains("with `Options::merge_operator`"), "{text}");
+    // Regression test: an operator with this name was taken for none.
+    let none = Associative::new("none", |_: &[u8], newer: &[u8], out: &mut Vec<u8>| out.extend_from_slice(newer));
+    let text = Db::open_with(storage, with(none)).unwrap_err().to_string();
+    assert!(text.ends_with("not \"none\""), "{text}");
 }
 
 /// A store finds its own operators by name. One of another type with such a name would read operands differently once it is

@@ -39,7 +39,7 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
     note_others(&dump.within, &db)
 }
 
-/// Says on standard error which keyspaces the dump does not have, so that nobody takes it for a copy of the whole store.
+/// Says on standard error which keyspaces the dump does not have: it could be taken for a copy of the whole store.
 fn note_others(within: &InKeyspace, db: &ReadOnlyDb) -> Result<(), Failure> {
     let mut others = db.keyspace_names()?;
     if !within.is_default() {

@@ -51,6 +51,8 @@ pub struct World {
     pub range_deletes: Vec<(u64, Range<Vec<u8>>)>,
     /// Whether it has merges and range deletes.
     mixed: bool,
+    /// Of its merges.
+    operator: Arc<dyn MergeOperator>,
     /// All numbers up to this one were synced; after a close, all numbers.
     pub synced: u64,
     pub end: End,
@@ -104,6 +106,7 @@ impl World {
             merges: BTreeMap::new(),
             range_deletes: Vec::new(),
             mixed,
+            operator: Arc::new(Append),
             synced: 0,
             end: End::Closed,
         }
@@ -112,7 +115,7 @@ impl World {
     fn continued(self, seed: u64, size: Size, closes: bool) -> Self {
         let (disk, mut random, mut world) = (self.disk.clone(), Random(seed), self);
         for (opening, writes) in [(0, 700), (1, 500), (2, 190)] {
-            let merge_operator = world.mixed.then(|| Arc::new(Append) as Arc<dyn MergeOperator>);
+            let merge_operator = world.mixed.then(|| Arc::clone(&world.operator));
             let db = open_as(&disk, size, merging(merge_operator)).unwrap();
             let mut log = (opening == 2 && size == Size::Small).then(|| db.log_writer());
             // With these, incorporations and merges leave the operands of a key as they are, one after the other.
@@ -337,7 +340,7 @@ impl World {
     }
 }
 
-/// Counts how often it joins several operands; a store takes it for `Append`.
+/// `Append` that counts how often it joins several operands.
 #[derive(Default)]
 struct Counting {
     chains: AtomicU64,
@@ -345,7 +348,7 @@ struct Counting {
 
 impl MergeOperator for Counting {
     fn name(&self) -> &str {
-        Append.name()
+        "test.append"
     }
 
     fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
@@ -366,12 +369,13 @@ pub fn has_range_tombstones(branch: &[u8]) -> bool {
 #[test]
 fn worlds_have_merges_and_range_deletes_in_tree_and_log() {
     for (size, closes) in [(Size::Usual, true), (Size::Usual, false), (Size::Levels, true), (Size::Small, true)] {
-        let world = World::with_end(5, size, closes);
+        let operator = Arc::new(Counting::default());
+        let merge_operator: Arc<dyn MergeOperator> = operator.clone();
+        let begun = World { operator: Arc::clone(&merge_operator), ..World::begin(5, true) };
+        let world = begun.continued(5, size, closes);
         let branches = world.image.iter().filter(|(name, _)| name.ends_with(".branch"));
         let of_tombstones = branches.filter(|(_, bytes)| has_range_tombstones(bytes)).count();
-        let operator = Arc::new(Counting::default());
-        let merge_operator: Option<Arc<dyn MergeOperator>> = Some(operator.clone());
-        let db = open_as(&world.disk.clone_disk(), size, merging(merge_operator)).unwrap();
+        let db = open_as(&world.disk.clone_disk(), size, merging(Some(merge_operator))).unwrap();
         let incorporated = db.stats().incorporated_number;
         let in_log = |number: u64| number > incorporated;
         operator.chains.store(0, Ordering::Relaxed);
