@@ -8,11 +8,14 @@ use crate::disk::runs::jobs::space_backoff::{Failed, FullDiskFailures, SpaceBack
 use crate::util::FileNumber;
 use std::collections::BTreeSet;
 
-/// See the module. A job that finds no space makes all work of its level wait. On a full disk only the work that begins
-/// with the same file is left out.
+/// What names a job on a full disk: the first of its files, and how many there are. *Otherwise,* with the first file
+/// alone: after a merge of many runs no merge of fewer was tried.
+pub type Place = (FileNumber, usize);
+
+/// See the module. A job that finds no space makes all work of its level wait. On a full disk only that work is left out.
 #[derive(Debug, Default)]
 pub struct History {
-    pub failures: FullDiskFailures<FileNumber>,
+    pub failures: FullDiskFailures<Place>,
     pub backoff: SpaceBackoff<usize>,
     pub garbage: Garbage,
 }
@@ -46,7 +49,7 @@ impl History {
     }
 }
 
-/// What names the work. A compaction has at least one file.
-fn place(compaction: &Compaction) -> FileNumber {
-    compaction.inputs[0].parts[0].meta().file
+/// A compaction has at least one file.
+fn place(compaction: &Compaction) -> Place {
+    (compaction.inputs[0].parts[0].meta().file, compaction.parts().count())
 }

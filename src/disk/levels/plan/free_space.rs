@@ -24,8 +24,10 @@ const SMALL_RUNS: usize = 4;
 ///    each.
 /// 2. Files with many tombstones go one level down, or are rewritten where nothing older is left. Those with most
 ///    tombstones per entry go first, and of equal ones those that need least space.
-/// 3. What waits in memory is written to files, so that files which are kept only for it can go.
-/// 4. The second may need more space than there is. So, while some file has many tombstones, data goes in smaller pieces:
+/// 3. The newest runs of level 0 become one, if some have many tombstones: as many runs as there is space for, at first
+///    all, then half of them, and so on. What the tombstones delete in these runs goes; for the rest they stay.
+/// 4. What waits in memory is written to files, so that files which are kept only for it can go.
+/// 5. The second may need more space than there is. So, while some file has many tombstones, data goes in smaller pieces:
 ///    in a leveled store single files of the oldest run of level 0 go down, until the tombstones are in that run; in a
 ///    tiered store the two oldest runs of a level become one.
 ///
@@ -39,7 +41,8 @@ pub fn choose(
     tombstones.sort_by_key(|compaction| (std::cmp::Reverse(density(compaction)), compaction.load().bytes));
     let checkpoints = std::iter::once_with(|| checkpoint::of_oldest_parent(version)).flatten();
     let pieces = std::iter::once_with(|| pieces(version)).flatten();
-    let all = merge_small(version).into_iter().chain(tombstones).chain(checkpoints).chain(pieces);
+    let newest = std::iter::once_with(|| merges_of_newest(version)).flatten();
+    let all = merge_small(version).into_iter().chain(tombstones).chain(newest).chain(checkpoints).chain(pieces);
     all.map(Compaction::into_files).find(|compaction| accepts(compaction))
 }
 
@@ -48,7 +51,7 @@ fn has_many(branch: &Branch) -> bool {
     meta.tombstones > meta.entries / ENTRIES_PER_TOMBSTONE || meta.range_tombstones > 0
 }
 
-/// See `choose`, 4.
+/// See `choose`, 5.
 fn pieces(version: &LevelsVersion) -> Vec<Compaction> {
     let levels = version.levels();
     if version.tuning().is_leveled() {
@@ -63,6 +66,20 @@ fn pieces(version: &LevelsVersion) -> Vec<Compaction> {
         is_due.then(|| Compaction::new(version, inputs, output)).flatten()
     };
     levels.iter().enumerate().rev().filter_map(pair).collect()
+}
+
+/// See `choose`, 3.
+fn merges_of_newest(version: &LevelsVersion) -> Vec<Compaction> {
+    let Some(level) = version.levels().first() else { return Vec::new() };
+    let merge = |count: usize| {
+        let newest = &level.runs[..count];
+        let has_tombstones = newest.iter().any(|run| run.run.parts().iter().any(|part| has_many(part)));
+        let inputs = newest.iter().map(|run| Input::whole(0, run)).collect();
+        let output = Output::Into { level: 0, run: newest[0].id };
+        has_tombstones.then(|| Compaction::new(version, inputs, output)).flatten()
+    };
+    let counts = std::iter::successors(Some(level.runs.len()), |count| Some(count / 2));
+    counts.take_while(|count| *count >= 2).filter_map(merge).collect()
 }
 
 /// Tombstones per entry, in 1/65536.
