@@ -477,18 +477,20 @@ fn random_operations_on_a_full_disk(disk_component: Option<DiskComponent>) {
 /// the dead data was in files that other leaves still used in part.
 #[test]
 fn simulated_puts_resume_after_deletes() {
-    puts_resume_after_deletes(None);
+    puts_resume_after_deletes(None, &[5, 9, 11]);
 }
 
+/// With the seeds from 3 on, dozens of runs were in level 0, and each merge of them with level 1 needed more space than there
+/// was.
 #[test]
 fn simulated_puts_resume_after_deletes_in_levels() {
-    puts_resume_after_deletes(Some(&DiskComponent::Levels(LevelsOptions::leveled())));
+    puts_resume_after_deletes(Some(&DiskComponent::Levels(LevelsOptions::leveled())), &[5, 9, 11, 3, 4, 7, 16]);
 }
 
-fn puts_resume_after_deletes(component: Option<&DiskComponent>) {
-    let seeds = setting("ALLUVIUM_SEED", 0);
-    let seeds = if seeds > 0 { vec![seeds] } else { vec![5, 9, 11] };
-    for seed in seeds {
+fn puts_resume_after_deletes(component: Option<&DiskComponent>, seeds: &[u64]) {
+    let seed = setting("ALLUVIUM_SEED", 0);
+    let seeds = if seed > 0 { &[seed] } else { seeds };
+    for seed in seeds.iter().copied() {
         println!("seed {seed}");
         let disk = SimulatedStorage::new(seed);
         disk.set_capacity(Some(12 << 20));
