@@ -5,26 +5,35 @@ use super::priorities;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::task::WorkerRole;
 use crate::util::{Error, Result};
+use std::time::Duration;
 
 impl Background {
     /// Waits until nothing runs and nothing is left to do. Meanwhile no work begins that is only for quiet times. With
     /// `Driver::Deterministic` the calling thread does the work.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
+        self.wait_until_idle_or(Duration::MAX)
+    }
+
+    /// The same, at most until this time of the store's clock.
+    pub(crate) fn wait_until_idle_or(&self, until: Duration) -> Result<()> {
         {
             let mut state = self.scheduler.state.lock();
             state.awaited += 1;
             state.flushed_when_quiet = false;
         }
-        let waited = self.wait_for_all_work();
+        let waited = self.wait_for_all_work(until);
         self.scheduler.state.lock().awaited -= 1;
         // Workers that looked meanwhile did not find what is only for quiet times.
         self.scheduler.ask_for_workers();
         waited
     }
 
-    fn wait_for_all_work(&self) -> Result<()> {
+    fn wait_for_all_work(&self, until: Duration) -> Result<()> {
         loop {
             self.health.check()?;
+            if self.scheduler.clock.now() >= until {
+                return Ok(());
+            }
             if self.scheduler.driver() == Driver::Deterministic {
                 if !self.step() {
                     return self.health.blocking_error();

@@ -5,11 +5,14 @@ use crate::engine::engine::Engine;
 use crate::engine::write::writer_threads::RetiredStates;
 use crate::util::Result;
 use crate::util::sync::{Arc, Ordering};
+use std::time::Duration;
 
 /// Closing finishes the merges of a tree up to this size with more than `SMALL_FILES` files: some milliseconds.
 const SMALL_BYTES: u64 = 2 << 20;
 /// See `SMALL_BYTES`.
 const SMALL_FILES: usize = 8;
+/// The longest time that closing waits for merges on a disk with little space.
+const SCARCE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already; waits for another
@@ -35,6 +38,7 @@ impl Engine {
         // Writers that wait for memory get it, since background work goes on.
         let states = self.write.end();
         self.merge_if_small();
+        self.merge_if_scarce();
         let result = self.make_durable();
         self.read.closed.store(true, Ordering::Release);
         background.scheduler.stop();
@@ -57,6 +61,16 @@ impl Engine {
         if is_small && self.health.check_put().is_ok() && !self.background.scheduler.is_paused() {
             // If it fails, nothing is lost but space.
             let _ = self.background.wait_until_idle();
+        }
+    }
+
+    /// Waits a moment for the merges of a store on a full or nearly full disk. *Otherwise,* a program that opens the store for one
+    /// delete after the other cancels all of them, each opening writes another file, and the last ones find no space.
+    fn merge_if_scarce(&self) {
+        if self.background.space.is_scarce() && !self.background.scheduler.is_paused() {
+            let until = self.background.scheduler.clock.now() + SCARCE_PATIENCE;
+            // If they find no space either, the next opening tries again.
+            let _ = self.background.wait_until_idle_or(until);
         }
     }
 

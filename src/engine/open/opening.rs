@@ -37,13 +37,13 @@ pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine
         opened => return opened,
     };
     // A store that was closed or killed on a full disk can be opened there any number of times. The second attempt
-    // takes less space, so that the ballast stays for the work that frees space. The third one releases the ballast,
-    // which suffices for what opening writes.
-    let opened = match open_with(&storage, host, LogSpace::Scarce) {
-        Err(error) if error.is_disk_full() && ballast::remove_in(&*storage) => {
-            open_with(&storage, host, LogSpace::Scarce)
+    // takes less space, so that the ballast stays for the work that frees space. The next ones take space from
+    // the ballast, which suffices for what opening writes.
+    let opened = loop {
+        match open_with(&storage, host, LogSpace::Scarce) {
+            Err(error) if error.is_disk_full() && ballast::halve_in(&*storage) => {}
+            opened => break opened,
         }
-        opened => opened,
     };
     let (engine, contents) = opened.map_err(|error| match error {
         error if error.is_disk_full() => Error::DiskFull { reason: format!("no space to open for writing: {error}") },

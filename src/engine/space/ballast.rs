@@ -124,7 +124,7 @@ impl Ballast {
     /// The size that the ballast should get now; `None` if it has a suitable one.
     fn new_size(&self, inputs: ReserveInputs) -> Option<u64> {
         let (bytes, small) = (self.bytes(), inputs.small_bytes());
-        if self.is_scarce(inputs, small) {
+        if self.is_scarce(inputs) {
             let (needed, most) = (inputs.bytes(), inputs.bytes_max());
             let size = (needed + needed / GROWTH_PART).min(most);
             return (!(needed..=most).contains(&bytes)).then_some(size);
@@ -135,10 +135,10 @@ impl Ballast {
 
     /// Whether so little space is free that the ballast takes the whole reserve. False if the storage does not report
     /// its free space.
-    fn is_scarce(&self, inputs: ReserveInputs, small: u64) -> bool {
+    pub(crate) fn is_scarce(&self, inputs: ReserveInputs) -> bool {
         let Some(available) = self.storage.available().ok().flatten() else { return false };
         let bytes = self.bytes();
-        let reserves = if bytes > small { PLENTY_FROM } else { SCARCE_BELOW };
+        let reserves = if bytes > inputs.small_bytes() { PLENTY_FROM } else { SCARCE_BELOW };
         available.saturating_add(bytes) < inputs.bytes().saturating_mul(reserves)
     }
 
@@ -256,9 +256,15 @@ impl Ballast {
     }
 }
 
-/// Removes the ballast of a store that is not open, for an opening that finds no space. Returns false if there is none.
-pub(crate) fn remove_in(storage: &dyn Storage) -> bool {
-    storage.remove(BALLAST).is_ok()
+/// Takes space from the ballast of a store that is not open, for an opening that finds none: half of it, or all of a small one.
+/// Returns false if there is none. *Otherwise,* if it took all: the merges that free space would find none either.
+pub(crate) fn halve_in(storage: &dyn Storage) -> bool {
+    let halve = || {
+        let file = storage.open(BALLAST, OpenMode::ReadWrite)?;
+        let half = file.length()? / 2;
+        if half >= SMALL_BYTES_MIN { file.set_length(half).map(|()| true) } else { Ok(false) }
+    };
+    halve().unwrap_or(false) || storage.remove(BALLAST).is_ok()
 }
 
 impl fmt::Debug for Ballast {
@@ -298,7 +304,6 @@ mod tests {
     }
 
     /// Once, the ballast of a store of 100 MB took 214 MB, since it followed the memory budget alone.
-    /// Once, the ballast of a store of 100 MB took 214 MB, since it followed the memory budget alone.
     #[test]
     fn with_much_space_the_ballast_is_at_most_a_fortieth_of_the_tree() {
         assert_eq!(INPUTS.small_bytes(), 0);
@@ -331,6 +336,15 @@ mod tests {
         assert_eq!((found.bytes(), disk.used()), (64 << 10, 64 << 10));
         found.adjust(of(0)).unwrap();
         assert!(disk.current_image().is_empty() && found.bytes() == 0 && !found.release(0));
+    }
+
+    #[test]
+    fn an_opening_takes_half_of_the_ballast_and_the_rest_of_a_small_one() {
+        let disk = SimulatedStorage::new(4);
+        assert!(!halve_in(&disk));
+        on(&disk).adjust(ReserveInputs { tree: 10 << 20, ..INPUTS }).unwrap();
+        let sizes = std::iter::from_fn(|| halve_in(&disk).then(|| disk.used()));
+        assert_eq!(Vec::from_iter(sizes), [128 << 10, 64 << 10, 0]);
     }
 
     #[test]

@@ -27,6 +27,9 @@ const BALLAST_CHECK_PART: u64 = 8;
 /// Deletes are gathered for this long before they are incorporated, unless they fill `1 / GATHER_PART` of a Memtable.
 const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
+/// A merge that found no space is tried again once there is more by this part, and by so much at least.
+const ROOM_GROWTH_PART: u64 = 8;
+const ROOM_GROWTH_MIN: u64 = 64 << 10;
 /// The longest time that a delete waits for space.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -65,6 +68,8 @@ pub(crate) struct Space {
     switched: Mutex<Option<Duration>>,
     /// Whether the newest Memtable may hold deletes.
     has_deletes: AtomicBool,
+    /// The room in which a merge on the full disk failed last, or in which failed ones were let try again.
+    tried_room: Mutex<Option<u64>>,
 }
 
 impl Space {
@@ -81,6 +86,7 @@ impl Space {
             ballast_check: Mutex::default(),
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
+            tried_room: Mutex::default(),
         })
     }
 
@@ -141,6 +147,9 @@ impl Space {
         if has_freed {
             self.disk.clear_failures();
         }
+        if need == SpaceNeed::Merge {
+            *self.tried_room.lock() = self.room();
+        }
         has_freed
     }
 
@@ -163,11 +172,34 @@ impl Space {
         }
     }
 
+    /// On a full disk: lets merges that found no space try again if there is clearly more by now. *Otherwise:* one that failed
+    /// beside an incorporation, which took the space for a moment, is never tried again. Segments of the log go after the
+    /// merge that failed, too, and other programs free space.
+    fn retry_with_more_room(&self) {
+        let Some(room) = self.room() else { return };
+        let mut tried = self.tried_room.lock();
+        if tried.is_some_and(|tried| room >= tried + (tried / ROOM_GROWTH_PART).max(ROOM_GROWTH_MIN)) {
+            *tried = Some(room);
+            self.disk.clear_failures();
+        }
+    }
+
+    /// The space that a merge would find on the full disk; `None` if the storage does not report its free space.
+    fn room(&self) -> Option<u64> {
+        let available = self.read.storage.available().ok().flatten()?;
+        Some(available + self.ballast.bytes())
+    }
+
     /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its
     /// free space.
     pub(crate) fn retry_backed_off(&self) {
         let available = self.read.storage.available().ok().flatten();
         self.disk.release_backoff(available.unwrap_or(u64::MAX));
+    }
+
+    /// Whether the disk is full, or has so little space that the ballast takes the whole reserve.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.health.is_full() || self.ballast.is_scarce(self.reserve_inputs())
     }
 
     /// Whether work that nobody needs may write so many bytes: afterwards there is still free space of a quarter of the
@@ -196,6 +228,7 @@ impl Space {
             return true;
         }
         self.ballast.reserve_for_merges(self.reserve_inputs());
+        self.retry_with_more_room();
         // A thread that switches already does the same, or waits for space.
         let Some(switching) = self.generations.try_lock() else { return false };
         let view = self.read.view.load_full();
