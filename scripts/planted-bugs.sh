@@ -61,7 +61,7 @@ drop-unchecked               | suite | api::keyspaces::a_dropped_keyspace_is_gon
 drop-unchecked               | suite | api::keyspaces::races::writes_beside_a_drop_are_applied_wholly_or_not_at_all | a write after the drop was applied
 drop-unchecked               | model | engine::model_tests::keyspaces::puts_beside_a_drop                  | a key was written after the drop
 drop-unchecked               | model | engine::model_tests::keyspaces::a_batch_beside_a_drop               | half a drop\|a key was written after the drop
-moment-for-all               | suite | api::keyspaces::expiry::every_read_misses_what_has_expired_and_nothing_else | left
+moment-for-all               | suite | api::keyspaces::expiry::random::random_operations_with_expiry      | s old
 moment-for-all               | model | engine::model_tests::expiry::a_snapshot_beside_a_tick               | sees less than before
 expired-under-snapshots      | suite | api::keyspaces::expiry::every_read_misses_what_has_expired_and_nothing_else | left
 expired-under-snapshots      | suite | api::keyspaces::expiry::random::random_operations_with_expiry      | a snapshot
