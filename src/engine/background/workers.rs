@@ -8,7 +8,7 @@
 use super::background::Background;
 use super::priorities;
 use super::task_control::TaskControl;
-use crate::disk::{FailureCause, Job, Load};
+use crate::disk::{FailureCause, Job, JobKind, Load};
 use crate::engine::memory::version_cleanup;
 use crate::engine::pool::Next;
 use crate::engine::resources::rate_limit::Class;
@@ -198,7 +198,7 @@ impl Background {
                     state.needs_space = disk_full.is_some();
                 }
             }
-            TaskKind::Job => {
+            TaskKind::Job(_) => {
                 state.jobs -= 1;
                 state.job_failed = disk_full.is_some();
                 state.needs_space &= disk_full.is_some();
@@ -212,19 +212,24 @@ impl Background {
 
     /// A task found no space.
     fn meet_full_disk(&self, kind: TaskKind, error: &Error) {
-        // Not while there is a job that may free space. (This is only a check: the job gives its claim back when it is
-        // dropped.)
-        let is_hopeless = matches!(kind, TaskKind::Incorporate(_)) && {
+        // Whether no job may free space besides this one. (This is only a check: the picked job gives its claim back when it
+        // is dropped.)
+        let is_last = |needs_space: bool, jobs: usize| {
             let state = self.scheduler.state.lock();
-            state.needs_space && state.jobs == 0 && self.disk.pick_to_free_space(&self.read.view.load().disk).is_none()
+            (state.needs_space || !needs_space)
+                && state.jobs == jobs
+                && self.disk.pick_to_free_space(&self.read.view.load().disk).is_none()
         };
         let need = match kind {
-            TaskKind::Incorporate(_) if is_hopeless => SpaceNeed::LastResort,
+            TaskKind::Incorporate(_) if is_last(true, 0) => SpaceNeed::LastResort,
             TaskKind::Incorporate(_) | TaskKind::Other => SpaceNeed::Memory,
-            TaskKind::Job => SpaceNeed::Merge,
+            TaskKind::Job(JobKind::RewriteLive) => SpaceNeed::Rewrite,
+            TaskKind::Job(_) if is_last(false, 1) => SpaceNeed::LastResort,
+            TaskKind::Job(_) => SpaceNeed::Merge,
         };
+        let is_hopeless = matches!(kind, TaskKind::Incorporate(_)) && need == SpaceNeed::LastResort;
         // A merge for the sake of readers makes way for those that free space.
-        let is_worth_retrying = if kind == TaskKind::Job && !self.health.is_full() {
+        let is_worth_retrying = if matches!(kind, TaskKind::Job(_)) && !self.health.is_full() {
             self.space.enter_full(error);
             true
         } else {

@@ -90,7 +90,7 @@ pub(crate) struct LastCleanup {
 impl SchedulerState {
     pub(crate) fn begin(&mut self, task: &Task) {
         self.running += 1;
-        self.jobs += usize::from(task.kind() == TaskKind::Job);
+        self.jobs += usize::from(matches!(task.kind(), TaskKind::Job(_)));
     }
 
     /// Whether every running task waits for the end of a pause.

@@ -1,7 +1,7 @@
 //! One piece of background work.
 
 use super::compaction_request::CompactionRequest;
-use crate::disk::Job;
+use crate::disk::{Job, JobKind};
 use crate::engine::state::generation::Generation;
 use crate::util::SequenceNumber;
 use crate::util::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) enum TaskKind {
     /// An incorporation of the generation with this last number.
     Incorporate(SequenceNumber),
     /// A job of the disk component.
-    Job,
+    Job(JobKind),
     /// Anything else.
     Other,
 }
@@ -52,7 +52,7 @@ impl Task {
     pub(crate) fn kind(&self) -> TaskKind {
         match self {
             Self::Incorporate(_, end) => TaskKind::Incorporate(*end),
-            Self::Job(..) => TaskKind::Job,
+            Self::Job(job, _) => TaskKind::Job(job.scope().kind),
             Self::Remove
             | Self::Drain(_)
             | Self::CleanVersions

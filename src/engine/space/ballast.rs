@@ -169,12 +169,15 @@ impl Ballast {
         self.reserve(inputs.bytes().max(self.bytes()), inputs.margin()).is_ok()
     }
 
-    /// On a full disk: grows the ballast to the part for merges, if it is smaller and there is space.
+    /// On a full disk: grows the ballast to the part for merges, or by as much as there is, if it is smaller.
     pub(crate) fn reserve_for_merges(&self, inputs: ReserveInputs) {
         let _changing = self.changing.lock();
-        if self.bytes() < inputs.merge_bytes() {
+        let (before, wanted) = (self.bytes(), inputs.merge_bytes());
+        let available = self.storage.available().ok().flatten().unwrap_or(u64::MAX);
+        let size = before.saturating_add(available).min(wanted) / SMALL_BYTES_MIN * SMALL_BYTES_MIN;
+        if size > before {
             // If this fails, it is retried after the next merge.
-            let _ = self.reserve(inputs.merge_bytes(), 0);
+            let _ = self.reserve(size, 0);
         }
     }
 

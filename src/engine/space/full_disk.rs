@@ -30,6 +30,9 @@ const GATHER_PART: usize = 16;
 /// A merge that found no space is tried again once there is more by this part, and by so much at least.
 const ROOM_GROWTH_PART: u64 = 8;
 const ROOM_GROWTH_MIN: u64 = 64 << 10;
+/// The part of the ballast that merges leave to the rewrites of small files without their dead part. *Otherwise:* a merge takes
+/// all space and frees none, because its files are shared, and then there is none for a rewrite.
+const REWRITE_BYTES: u64 = 128 << 10;
 /// The longest time that a delete waits for space.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -38,10 +41,12 @@ const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum SpaceNeed {
     /// The log, or an incorporation.
     Memory,
-    /// An incorporation, while nothing can be merged.
-    LastResort,
     /// A merge that frees space.
     Merge,
+    /// The rewrite of a file without its dead part: it frees space at once, and merges do only after some of these.
+    Rewrite,
+    /// Anything, while there is no other work that may free space.
+    LastResort,
 }
 
 /// The latest check of the ballast's size.
@@ -141,13 +146,17 @@ impl Space {
     /// is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
-        let keep = if need == SpaceNeed::Memory { self.ballast.part_for_merges(self.reserve_inputs()) } else { 0 };
+        let keep = match need {
+            SpaceNeed::Memory => self.ballast.part_for_merges(self.reserve_inputs()),
+            SpaceNeed::Merge => REWRITE_BYTES,
+            SpaceNeed::Rewrite | SpaceNeed::LastResort => 0,
+        };
         // Spare log files are removed first, because they are not needed.
         let has_freed = self.log.drop_spares() > 0 || self.ballast.release(keep);
         if has_freed {
             self.disk.clear_failures();
         }
-        if need == SpaceNeed::Merge {
+        if need != SpaceNeed::Memory {
             *self.tried_room.lock() = self.room();
         }
         has_freed

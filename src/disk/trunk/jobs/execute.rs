@@ -2,7 +2,7 @@
 
 use super::change::{Change, Joined, NewMaplet, NodeRange, Outcome};
 use super::claim;
-use super::history::History;
+use super::history::{FailedAt, History};
 use super::job::{Job, Purpose};
 use super::pass::Pass;
 use super::sample_leaf::{SampleResult, sample_leaf};
@@ -159,11 +159,11 @@ impl Executor<'_> {
     fn split_for_space(&self, leaf: &Node) -> Result<Change> {
         let keys = split_keys::choose(leaf, self.pass.options.fanout)?;
         if keys.is_empty() {
-            self.history.failures.note(leaf.id, Failed::Pieces);
+            self.history.failures.note(FailedAt::Merge(leaf.id), Failed::Pieces);
             return Ok(Change::Nothing);
         }
         // One of the parts has the leaf's id.
-        self.history.failures.forget(leaf.id);
+        self.history.failures.forget(FailedAt::Merge(leaf.id));
         split(leaf, keys)
     }
 }

@@ -19,9 +19,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub struct History {
     /// Leaves that were sampled and left as they are.
     sampled: Mutex<HashMap<NodeId, Sampled>>,
-    pub failures: FullDiskFailures<NodeId>,
+    pub failures: FullDiskFailures<FailedAt>,
     pub backoff: SpaceBackoff<NodeId>,
     pub garbage: Garbage,
+}
+
+/// What failed on a full disk. A merge that finds no space does not rule out a flush of the same node, which needs next to
+/// none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailedAt {
+    Merge(NodeId),
+    Flush(NodeId),
 }
 
 /// When a leaf was sampled. A new sample would show the same until the leaf has a newer bundle, or the snapshot is
@@ -76,24 +84,24 @@ impl History {
     /// Whether the choice failed on the full disk, or would gain nothing there.
     pub fn has_failed(&self, choice: &Choice) -> bool {
         match choice {
-            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::SampleLeaf(node) => {
-                self.failures.of(node.id).is_some()
-            }
+            Choice::Merge(node, _) | Choice::SampleLeaf(node) => self.failures.of(FailedAt::Merge(node.id)).is_some(),
+            Choice::Flush(node, _) => self.failures.of(FailedAt::Flush(node.id)).is_some(),
             Choice::BuildMaplet(..) | Choice::Join(..) => false,
             Choice::RewriteLive(file) => self.failures.has_file(file.branch.meta().file, file.live_places()),
-            Choice::Split(leaf) => self.failures.of(leaf.id) != Some(Failed::Whole),
+            Choice::Split(leaf) => self.failures.of(FailedAt::Merge(leaf.id)) != Some(Failed::Whole),
         }
     }
 
     /// The choice found no space while the disk was known to be full.
     pub fn note_failed_on_full_disk(&self, choice: &Choice) {
         match choice {
-            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::SampleLeaf(node) => {
-                self.failures.note(node.id, Failed::Whole);
+            Choice::Merge(node, _) | Choice::SampleLeaf(node) => {
+                self.failures.note(FailedAt::Merge(node.id), Failed::Whole);
             }
+            Choice::Flush(node, _) => self.failures.note(FailedAt::Flush(node.id), Failed::Whole),
             Choice::BuildMaplet(..) | Choice::Join(..) => {}
             Choice::RewriteLive(file) => self.failures.note_file(file.branch.meta().file),
-            Choice::Split(leaf) => self.failures.note(leaf.id, Failed::Pieces),
+            Choice::Split(leaf) => self.failures.note(FailedAt::Merge(leaf.id), Failed::Pieces),
         }
     }
 

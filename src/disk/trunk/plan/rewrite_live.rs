@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// in it is dead: its index is too coarse to measure parts of it.
 const DEAD_PART: u64 = 8;
 const SMALL_BYTES: u64 = 1 << 20;
-const GAIN_MIN: u64 = 8 << 10;
+const GAIN_MIN: u64 = 4 << 10;
 
 /// A key range: the first key, and the first past it.
 type KeyRange = (Key, Option<Key>);
@@ -43,7 +43,7 @@ pub struct RewriteLive {
 
 /// The least that rewriting a file of this many bytes must gain.
 pub fn gain_min(bytes: u64) -> u64 {
-    (bytes / DEAD_PART).max(GAIN_MIN)
+    if bytes <= SMALL_BYTES { GAIN_MIN } else { bytes / DEAD_PART }
 }
 
 impl RewriteLive {

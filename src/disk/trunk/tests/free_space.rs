@@ -156,6 +156,30 @@ fn single_deletes_gather_in_few_files() {
     rig.check_reads(&mut Random(10), 100);
 }
 
+/// Regression: the parts that leaves had of large files counted as small bundles. Merging them on a full disk took all space
+/// and freed none, since other leaves still used the files.
+#[test]
+fn small_parts_of_shared_files_are_left_alone() {
+    let mut rig = rig(TrunkOptions { part_bytes_min: 1 << 20, ..small_options(16 << 10) }, 0);
+    let mut random = Random(11);
+    for _ in 0..6 {
+        let keys = (0..300).map(|_| random.next() % 1_000_000);
+        rig.incorporate(keys.map(|key| (number_key(key), Some(vec![2; 100]))).collect());
+    }
+    let mut flushes = 0;
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &Retention::default()) {
+        if !job.to_string().starts_with("flush") {
+            break;
+        }
+        flushes += 1;
+        rig.finish(&job);
+    }
+    let leaves = rig.tree.figures().levels.last().unwrap().clone();
+    assert!(flushes > 0 && leaves.runs_max >= 6, "{leaves:?}");
+    let job = rig.trunk.pick_to_free_space(&rig.tree);
+    assert!(job.as_ref().is_none_or(|job| !job.to_string().starts_with("merge")), "{}", job.unwrap());
+}
+
 /// Files shared by many leaves, some of which have merged their part, are rewritten without their dead data.
 /// *Otherwise:* no dead data of these files is freed before the last leaf is merged, and a full disk has no space for
 /// so many merges.
@@ -188,6 +212,6 @@ fn dead_parts_of_shared_files_are_freed_file_by_file() {
         steps += 1;
         assert!(steps < 300, "work does not end");
     }
-    assert!(rewritten > 0 && gained >= rewritten * (8 << 10), "{rewritten} rewritten, {gained} bytes gained");
+    assert!(rewritten > 0 && gained >= rewritten * (4 << 10), "{rewritten} rewritten, {gained} bytes gained");
     rig.check_reads(&mut Random(12), 100);
 }
