@@ -135,11 +135,13 @@ pub enum Error {
         asked: String,
     },
     /// A key has merge operands that could not be folded into a value.
-    #[error("the key \"{}\" has merge operands, but {reason}", key.escape_ascii())]
+    #[error("the operands of the key \"{}\" {}: {reason}", key.escape_ascii(), not_merged(operator))]
     MergeOperands {
+        /// The name of the merge operator. Empty if the store does not remember one.
+        operator: String,
         /// The user's key.
         key: Vec<u8>,
-        /// What is missing, or the error of the merge operator.
+        /// What is missing, or the error of the merge operator, and what to do.
         reason: String,
     },
     /// The store was opened by the process from which this one was forked.
@@ -312,6 +314,15 @@ pub const NO_OPERATOR: &str = "";
 
 const LEAVE_OUT: &str = "; leave the option out to take what is stored";
 
+/// Why operands have no value.
+fn not_merged(operator: &str) -> String {
+    if operator.is_empty() {
+        "have no merge operator".to_owned()
+    } else {
+        format!("cannot be merged by the operator {operator:?}")
+    }
+}
+
 /// The part of a mismatch after the stored value: what was asked for, and what to do. An operator that the store does not
 /// know must be given, so there the advice to leave the option out would be wrong.
 fn instead(asked: &str, options: &str, advice: &str) -> String {
@@ -342,6 +353,17 @@ mod tests {
         // Errors of errors have it, too.
         let full = Error::io("write", Path::new("/store/LOG"), io::ErrorKind::StorageFull.into()).into_disk_full();
         assert_eq!(chain(&full).matches("cannot write /store/LOG: ").count(), 1);
+    }
+
+    #[test]
+    fn an_error_of_operands_names_operator_and_key() {
+        let text = |operator: &str| {
+            let (operator, reason) = (operator.to_owned(), "pass it".to_owned());
+            Error::MergeOperands { operator, key: b"a\xff".to_vec(), reason }.to_string()
+        };
+        let with_operator = "the operands of the key \"a\\xff\" cannot be merged by the operator \"words\": pass it";
+        assert_eq!(text("words"), with_operator);
+        assert_eq!(text(""), "the operands of the key \"a\\xff\" have no merge operator: pass it");
     }
 
     #[test]

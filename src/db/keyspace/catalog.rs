@@ -130,12 +130,14 @@ impl Snapshot {
     }
 }
 
-/// Notes the merge operators of keyspaces that come with the store, and how their data is stored. If the catalog is damaged,
+/// Notes the merge operators of keyspaces that come with the store, the names of the others, and how their data is stored. If the catalog is damaged,
 /// they are missing, and what opens a keyspace reports the damage; the rest of the store stays readable.
 pub(in crate::db) fn load_options(read: &Arc<ReadPath>) -> Result<()> {
     let loaded = Snapshot::take(read, KeyspaceId::CATALOG).visit_catalog(&mut |_, entry| {
-        if let Some(operator) = named(&entry.merge_operator) {
-            read.merge_operators.add(entry.id, operator);
+        match named(&entry.merge_operator) {
+            Some(operator) => read.merge_operators.add(entry.id, operator),
+            None if entry.merge_operator.is_empty() => {}
+            None => read.merge_operators.note_missing(entry.id, &entry.merge_operator),
         }
         if let Some(compression) = entry.compression {
             read.branches.compressions.insert(entry.id, compression);

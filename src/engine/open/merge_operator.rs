@@ -4,8 +4,8 @@ use crate::format::manifest_edit::KeyspaceRecord;
 use crate::io::Storage;
 use crate::log::Access;
 use crate::manifest::ManifestState;
-use crate::merge::MergeOperator;
 use crate::merge::operator::{self, named};
+use crate::merge::{MergeOperator, MergeOperators};
 use crate::util::error::NO_OPERATOR;
 use crate::util::sync::Arc;
 use crate::util::{Error, KeyspaceId, Result};
@@ -50,6 +50,17 @@ pub(super) fn record(state: &ManifestState, operator: Option<&Arc<dyn MergeOpera
     let (operator, record) = (operator?, default_keyspace(state)?);
     let merge_operator = operator.name().to_owned();
     (record.merge_operator != merge_operator).then(|| KeyspaceRecord { merge_operator, ..record.clone() })
+}
+
+/// The operators of a store that is opened for reading, with this one for the default keyspace. If there is none, because
+/// the stored one is not known, its name is noted.
+pub(super) fn of_reader(state: &ManifestState, operator: Option<Arc<dyn MergeOperator>>) -> Arc<MergeOperators> {
+    let is_missing = operator.is_none();
+    let operators = MergeOperators::new(operator);
+    if let Some(record) = default_keyspace(state).filter(|record| is_missing && !record.merge_operator.is_empty()) {
+        operators.note_missing(KeyspaceId::DEFAULT, &record.merge_operator);
+    }
+    operators
 }
 
 fn default_keyspace(state: &ManifestState) -> Option<&KeyspaceRecord> {

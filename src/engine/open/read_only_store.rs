@@ -136,7 +136,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     check_branches(&**storage, &state)?;
     merge_operator::check_name(options.merge_operator.as_ref())?;
     let operator = merge_operator::choose(&**storage, &state, options.merge_operator.as_ref(), access)?;
-    let merge_operators = MergeOperators::new(operator);
+    let merge_operators = merge_operator::of_reader(&state, operator);
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let memory = match &options.resources {
         Some(resources) => resources.shared_memory(budget.memory_sizes()),

@@ -325,11 +325,17 @@ impl ReadPath {
         let UserKey { keyspace, bytes: key } = key;
         self.merge_operators.with(keyspace, |operator| {
             let Some(operator) = operator else {
-                let what = if keyspace == KeyspaceId::DEFAULT { "store" } else { "keyspace" };
+                let (what, options) = if keyspace == KeyspaceId::DEFAULT {
+                    ("store", "Options")
+                } else {
+                    ("keyspace", "KeyspaceOptions")
+                };
                 let reason = format!(
-                    "the {what} was opened without a merge operator; open it with the one that they were written for"
+                    "the {what} was opened without it; pass the operator that they were written for with \
+                     `{options}::merge_operator`"
                 );
-                return Err(Error::MergeOperands { key: key.to_vec(), reason });
+                let operator = self.merge_operators.missing(keyspace).unwrap_or_default();
+                return Err(Error::MergeOperands { operator, key: key.to_vec(), reason });
             };
             let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
             let base = std::mem::take(value);

@@ -8,8 +8,8 @@ pub(crate) const OPERAND_BYTES_END: usize = limits::VALUE_FILE_BYTES_MIN;
 
 /// The error of an operator that refuses operands.
 pub(crate) fn refused(key: &[u8], operator: &dyn MergeOperator, said: &str) -> Error {
-    let reason = format!("the merge operator {:?} refused them: {said}", operator.name());
-    Error::MergeOperands { key: key.to_vec(), reason }
+    let reason = format!("{said}; a put or a delete of the key replaces them");
+    Error::MergeOperands { operator: operator.name().to_owned(), key: key.to_vec(), reason }
 }
 
 /// What a write does to one key. `B` holds bytes.

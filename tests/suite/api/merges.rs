@@ -180,7 +180,12 @@ fn what_an_operator_refuses_is_an_error() {
             db.flush().unwrap();
             db.compact().unwrap();
         }
-        assert!(matches!(db.get("k"), Err(Error::MergeOperands { key, .. }) if key == b"k"));
+        let error = db.get("k").unwrap_err();
+        assert!(
+            matches!(&error, Error::MergeOperands { operator, key, .. } if operator == "alluvium.add" && key == b"k"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("a put or a delete of the key replaces them"), "{error}");
         let mut iter = db.iter().unwrap();
         assert!(matches!(iter.seek_first(), Err(Error::MergeOperands { .. })));
         iter.seek("l").unwrap();
