@@ -22,8 +22,11 @@ impl Keyspace {
     /// assert_eq!(db.approximate_size("f"..)?, 0);
     /// # Ok::<(), alluvium::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// `KeyspaceDropped`; otherwise those of reads.
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
-        self.engine.read.approximate_size(&Bounds::of_range(self.id(), range))
+        self.checked(self.engine.read.approximate_size(&Bounds::of_range(self.id(), range)))
     }
 
     /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was
@@ -48,7 +51,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `DiskFull` if there is no space for the rewritten data; `ReadOnly` after an earlier failure.
+    /// `DiskFull` if there is no space for the rewritten data; `ReadOnly` after an earlier failure; `KeyspaceDropped` if the
+    /// keyspace was dropped before the call.
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
     }
@@ -95,6 +99,7 @@ impl Keyspace {
         options: &CompactOptions,
         progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<CompactReport> {
+        self.info.check()?;
         self.engine.background.compact(Bounds::of_range(self.id(), range).into_keys(), options, progress)
     }
 }
