@@ -34,7 +34,7 @@ const FORGOTTEN_MAX: usize = 64;
 
 /// Keyspaces.
 impl Db {
-    /// Opens the keyspace with a name, and creates it if it does not exist. Names have 1 to 255 bytes of UTF-8; "default" is
+    /// Opens the keyspace with a name. Creates it if it does not exist, unless `KeyspaceOptions::create_if_missing` is unset. Names have 1 to 255 bytes of UTF-8; "default" is
     /// the default keyspace. See [`Keyspace`].
     ///
     /// Creating one is one small write, and opening one a get. The store remembers the options of a keyspace. Those that
@@ -51,9 +51,13 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `KeyspaceMismatch` if it has another option than this call asks for (only a merge operator may be added to a keyspace
-    /// that has none; `Keyspace::set_options` changes the others), or a merge operator that is neither one of `merge_operators` nor given. `InvalidArgument` for a name of
-    /// another length, or for options of the default keyspace, which are those of `Options`. Otherwise like `put` and `get`.
+    /// - `KeyspaceMismatch` if the keyspace has another value of an option than this call asks for. `Keyspace::set_options`
+    ///   changes options. A merge operator cannot change, but may be given to a keyspace that has none.
+    /// - `KeyspaceMismatch` if the keyspace has a merge operator that is not one of `merge_operators`, and this call does not
+    ///   give it.
+    /// - `NoKeyspace` if the keyspace does not exist, and `create_if_missing` is not set.
+    /// - `InvalidArgument` for a name of another length, and for options of the default keyspace: those are in `Options`.
+    /// - Those of `put` and `get`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_name(name)?;
         if name == DEFAULT_NAME {
@@ -64,6 +68,9 @@ impl Db {
         self.engine.read.check_open()?;
         let mut open = self.engine.read.keyspaces.lock();
         let known = self.snapshot().catalog_entry(name)?;
+        if known.is_none() && !options.create_if_missing {
+            return Err(Error::NoKeyspace { keyspace: name.to_owned(), existing: self.keyspace_names()? });
+        }
         let entry = known.clone().unwrap_or_default();
         let operators = &self.engine.read.merge_operators;
         let known_operator = || operators.get(entry.id).or_else(|| named(&entry.merge_operator));
@@ -290,7 +297,8 @@ impl Keyspace {
 /// Keyspaces.
 impl ReadOnlyDb {
     /// The opened contents of the keyspace with a name; `None` if there is none. Of the options only `merge_operator` counts:
-    /// it is needed to read operands of an operator that is not one of `merge_operators`.
+    /// it is needed to read operands of an operator that is not one of `merge_operators`. As for `Db::keyspace`, one may be
+    /// given for a keyspace that has none.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -304,17 +312,17 @@ impl ReadOnlyDb {
     /// ```
     ///
     /// # Errors
-    /// `KeyspaceMismatch` if it has another merge operator; those of reads.
+    /// `KeyspaceMismatch` if it has another merge operator, `InvalidArgument` for an operator of a keyspace with an expiry;
+    /// those of reads.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Option<Snapshot>> {
         let snapshot = self.snapshot();
         let Some(entry) = snapshot.catalog_entry(name)? else { return snapshot.keyspace(name) };
         if let Some(asked) = options.merge_operator {
-            operator::check_name(&*asked)?;
-            if asked.name() != entry.merge_operator {
-                let stored = if entry.merge_operator.is_empty() { "none".to_owned() } else { entry.merge_operator };
-                return Err(mismatch(name, "merge operator", stored, asked.name().to_owned()));
+            let chosen = choose_operator(name, &entry, Some(asked), || None)?;
+            if let Some(operator) = chosen {
+                check_entry(&CatalogEntry { merge_operator: operator.name().to_owned(), ..entry })?;
+                snapshot.read_path().merge_operators.add(entry.id, operator);
             }
-            snapshot.read_path().merge_operators.add(entry.id, asked);
         }
         Ok(Some(snapshot.of_keyspace(entry.id)))
     }
@@ -327,8 +335,36 @@ impl ReadOnlyDb {
         self.snapshot().keyspace_names()
     }
 
+    /// The name of the merge operator of a keyspace, as the store remembers it, whether this program has the operator or not.
+    /// `None` if the keyspace has none, and if there is no such keyspace.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, KeyspaceOptions, Options, ReadOnlyDb, merge_operators::Add};
+    /// let writer = Db::open(directory.path(), Options::default())?;
+    /// writer.keyspace("visits", KeyspaceOptions::new().merge_operator(Add))?;
+    /// let reader = ReadOnlyDb::open(directory.path(), Options::default())?;
+    /// assert_eq!(reader.merge_operator_name("visits")?.as_deref(), Some("alluvium.add"));
+    /// assert_eq!(reader.merge_operator_name("default")?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn merge_operator_name(&self, keyspace: &str) -> Result<Option<String>> {
+        let snapshot = self.snapshot();
+        if keyspace == DEFAULT_NAME {
+            let operators = &snapshot.read_path().merge_operators;
+            let known = operators.get(KeyspaceId::DEFAULT).map(|operator| operator.name().to_owned());
+            return Ok(known.or_else(|| operators.missing(KeyspaceId::DEFAULT)));
+        }
+        let entry = snapshot.catalog_entry(keyspace)?;
+        Ok(entry.map(|entry| entry.merge_operator).filter(|name| !name.is_empty()))
+    }
+
     /// The options of a keyspace, as the store remembers them; `None` if there is no such keyspace. A merge operator that is not
-    /// one of `merge_operators` is missing unless `keyspace` was given it. See `Keyspace::options`.
+    /// one of `merge_operators` is missing unless `keyspace` was given it; `merge_operator_name` has its name. See
+    /// `Keyspace::options`.
     ///
     /// # Errors
     /// Those of reads.
@@ -349,6 +385,7 @@ fn options_of(entry: &CatalogEntry, operators: &MergeOperators) -> KeyspaceOptio
         durability: entry.durability.and_then(durability_of),
         compression: entry.compression,
         expiry: entry.expiry.map(Duration::from_millis),
+        ..KeyspaceOptions::new()
     }
 }
 

@@ -122,6 +122,14 @@ pub enum Error {
         /// Its name.
         keyspace: String,
     },
+    /// There is no keyspace with the name, and `KeyspaceOptions::create_if_missing` is not set.
+    #[error("no keyspace {keyspace:?}; {}", there_are(existing))]
+    NoKeyspace {
+        /// The requested name.
+        keyspace: String,
+        /// The names of the keyspaces that there are, in order, without the default one.
+        existing: Vec<String>,
+    },
     /// A keyspace has other options than an opening asks for.
     #[error("the keyspace {keyspace:?} has the {what} {stored:?}, {}", instead(asked, "KeyspaceOptions", LEAVE_OUT))]
     KeyspaceMismatch {
@@ -314,6 +322,21 @@ pub const NO_OPERATOR: &str = "";
 
 const LEAVE_OUT: &str = "; leave the option out to take what is stored";
 
+/// Most keyspaces that a message names.
+const NAMED_MAX: usize = 10;
+
+/// Which keyspaces there are.
+fn there_are(existing: &[String]) -> String {
+    if existing.is_empty() {
+        return "the store has none but the default one".to_owned();
+    }
+    let named = existing[..existing.len().min(NAMED_MAX)].join(", ");
+    match existing.len().saturating_sub(NAMED_MAX) {
+        0 => format!("there are: default, {named}"),
+        more => format!("there are: default, {named} and {more} more"),
+    }
+}
+
 /// Why operands have no value.
 fn not_merged(operator: &str) -> String {
     if operator.is_empty() {
@@ -353,6 +376,18 @@ mod tests {
         // Errors of errors have it, too.
         let full = Error::io("write", Path::new("/store/LOG"), io::ErrorKind::StorageFull.into()).into_disk_full();
         assert_eq!(chain(&full).matches("cannot write /store/LOG: ").count(), 1);
+    }
+
+    #[test]
+    fn an_error_names_the_keyspaces_that_there_are() {
+        let text = |count: usize| {
+            let existing = (0..count).map(|number| number.to_string()).collect();
+            Error::NoKeyspace { keyspace: "users".to_owned(), existing }.to_string()
+        };
+        assert_eq!(text(0), "no keyspace \"users\"; the store has none but the default one");
+        assert_eq!(text(2), "no keyspace \"users\"; there are: default, 0, 1");
+        assert!(text(10).ends_with(", 8, 9"));
+        assert!(text(13).ends_with(", 8, 9 and 3 more"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// use alluvium::{Durability, KeyspaceOptions, merge_operators::Add};
 /// let counters = KeyspaceOptions::new().merge_operator(Add).durability(Durability::Sync);
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyspaceOptions {
     /// What `Keyspace::merge` makes of values and operands. The operators of `merge_operators` are found by their names, so
@@ -37,6 +37,8 @@ pub struct KeyspaceOptions {
     /// write: what a transaction or an update has read is unchanged if it expires before the commit. In a keyspace with an
     /// expiry there are no merges, because an operand has no age of its own once it is folded.
     pub expiry: Option<Duration>,
+    /// Whether `Db::keyspace` creates the keyspace if it does not exist. The store does not remember it.
+    pub create_if_missing: bool,
 }
 
 impl KeyspaceOptions {
@@ -48,7 +50,7 @@ impl KeyspaceOptions {
 
     /// An error if an option is set: the default keyspace has those of `Options`.
     pub(crate) fn check_default(&self) -> Result<()> {
-        let Self { merge_operator, durability, compression, expiry } = self;
+        let Self { merge_operator, durability, compression, expiry, create_if_missing: _ } = self;
         if merge_operator.is_none() && durability.is_none() && compression.is_none() && expiry.is_none() {
             return Ok(());
         }
@@ -56,7 +58,13 @@ impl KeyspaceOptions {
         Err(Error::InvalidArgument(reason.into()))
     }
 
-    /// Sets the field `merge_operator`.
+    /// Sets the field `merge_operator` to this operator, in an `Arc`. A program that has an `Arc` sets the field itself.
+    ///
+    /// ```
+    /// use alluvium::{KeyspaceOptions, merge_operators};
+    /// let mut options = KeyspaceOptions::new();
+    /// options.merge_operator = merge_operators::named("alluvium.add");
+    /// ```
     #[must_use]
     pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
         self.merge_operator = Some(Arc::new(operator));
@@ -82,5 +90,27 @@ impl KeyspaceOptions {
     pub fn expiry(mut self, expiry: impl Into<Option<Duration>>) -> Self {
         self.expiry = expiry.into();
         self
+    }
+
+    /// Sets the field `create_if_missing`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{Error, KeyspaceOptions};
+    /// let existing = KeyspaceOptions::new().create_if_missing(false);
+    /// assert!(matches!(db.keyspace("users", existing), Err(Error::NoKeyspace { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn create_if_missing(mut self, create: bool) -> Self {
+        self.create_if_missing = create;
+        self
+    }
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self { merge_operator: None, durability: None, compression: None, expiry: None, create_if_missing: true }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod damage;
 mod expiry;
 mod freeing;
+mod opening;
 mod races;
 
 fn memory() -> Arc<dyn Storage> {
@@ -137,7 +138,7 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_there_for_older_snapshots() {
     assert!(!db.drop_keyspace("name").unwrap());
     assert!(db.keyspace_names().unwrap().is_empty());
     type Call = fn(&Keyspace) -> Result<()>;
-    let calls: [(&str, Call); 24] = [
+    let calls: [(&str, Call); 27] = [
         ("get", |old| old.get("a").map(drop)),
         ("get_into", |old| old.get_into("a", &mut Vec::new()).map(drop)),
         ("get_pinned", |old| old.get_pinned("a").map(drop)),
@@ -162,6 +163,10 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_there_for_older_snapshots() {
         ("pop_first", |old| old.pop_first().map(drop)),
         ("pop_last", |old| old.pop_last().map(drop)),
         ("clear", |old| old.clear()),
+        // Regression test: these succeeded.
+        ("compact_range", |old| old.compact_range(..)),
+        ("optimize", |old| old.optimize(..)),
+        ("approximate_size", |old| old.approximate_size(..).map(drop)),
     ];
     for (name, call) in calls {
         assert!(is_dropped(call(&old), "name"), "{name}: {:?}", call(&old));
@@ -305,7 +310,15 @@ fn each_keyspace_has_its_merge_operator() {
         db.close().unwrap();
         let reader = ReadOnlyDb::open_with(Arc::clone(&storage), options).unwrap();
         let read = |name: &str, options| reader.keyspace(name, options).unwrap().unwrap().get("k");
-        assert!(matches!(read("words", KeyspaceOptions::new()), Err(Error::MergeOperands { .. })));
+        let error = read("words", KeyspaceOptions::new()).unwrap_err();
+        assert!(
+            matches!(&error, Error::MergeOperands { operator, key, .. } if operator == "test.words" && key == b"k")
+        );
+        assert!(error.to_string().ends_with("with `KeyspaceOptions::merge_operator`"), "{error}");
+        assert_eq!(reader.merge_operator_name("words").unwrap().as_deref(), Some("test.words"));
+        assert_eq!(reader.merge_operator_name("sums").unwrap().as_deref(), Some("alluvium.add"));
+        assert_eq!(reader.merge_operator_name("default").unwrap().as_deref(), Some("alluvium.append"));
+        assert_eq!(reader.merge_operator_name("other").unwrap(), None);
         assert_eq!(read("words", words()).unwrap().unwrap(), b"yz?yz?");
         assert_eq!(read("sums", KeyspaceOptions::new()).unwrap().unwrap(), number(20));
         assert!(matches!(reader.keyspace("sums", words()), Err(Error::KeyspaceMismatch { .. })));
