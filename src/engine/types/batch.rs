@@ -9,6 +9,7 @@ use super::user_key::UserKey;
 use crate::merge::MergeOperators;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
+use std::fmt;
 
 /// One operation of a batch. There may be more kinds in later versions.
 ///
@@ -116,7 +117,7 @@ impl Step {
 /// assert_eq!(db.iter()?.count(), 6);
 /// # Ok::<(), alluvium::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     steps: Vec<Step>,
     /// The keyspaces of its operations, without the default one.
@@ -403,6 +404,16 @@ impl<'b> IntoIterator for &'b WriteBatch {
 /// batch.extend([("depth/rhine", "2 m"), ("depth/elbe", "1 m")]);
 /// assert_eq!(batch.len(), 3);
 /// ```
+/// Counts, because a batch may have megabytes of data, some of which may be secret. `iter` has the operations.
+impl fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBatch")
+            .field("operations", &self.len())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for WriteBatch {
     fn extend<P: IntoIterator<Item = (K, V)>>(&mut self, pairs: P) {
         let pairs = pairs.into_iter();
@@ -464,6 +475,13 @@ mod tests {
     }
 
     /// Puts, deletes, merges and range deletes of a key before and after each other.
+    #[test]
+    fn the_debug_form_has_counts_and_no_data() {
+        let mut batch = WriteBatch::new();
+        batch.put("elbe", "North Sea").delete("oder");
+        assert_eq!(format!("{batch:?}"), "WriteBatch { operations: 2, bytes: 17, .. }");
+    }
+
     #[test]
     fn operands_are_folded_with_what_is_before_them() {
         let mut batch = WriteBatch::new();
