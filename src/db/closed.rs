@@ -140,7 +140,8 @@ impl Db {
         live_stats::read(&PosixStorage::new(path.as_ref()))
     }
 
-    /// Deletes a closed store, and its directory if no other files remain in it.
+    /// Deletes a closed store, and its directory if no other files remain in it. A store that a `Db` or a `ReadOnlyDb` of any
+    /// process has open is not changed.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -153,7 +154,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `Io`.
+    /// `NoStore`, `Io`; `AlreadyOpen` if the store is open for writing or reading.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         destroying::destroy(&PosixStorage::new(path.as_ref()))
     }

@@ -44,7 +44,8 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in a directory. Creates it if it does not exist and `Options::create_if_missing` is set.
+    /// Opens the store in a directory. Creates it if it does not exist and `Options::create_if_missing` is set, together with
+    /// the directory and the directories above it that are missing.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -22,6 +22,8 @@ use std::path::Path;
 /// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
 /// returned before `open` was called, and changes only by `refresh`. It writes nothing, not even a lock file.
 ///
+/// This holds for expiry, too: a pair that had not expired at the opening is found until a `refresh` after its expiry.
+///
 /// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer
 /// keeps the files that it may read, so space of old data is freed only after it is dropped. The part of the log that
 /// is not incorporated is read into memory.
