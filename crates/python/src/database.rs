@@ -115,16 +115,18 @@ impl Db {
         maintenance::verify(this.py(), this.as_super().handle(), quick)
     }
 
-    /// Opens the keyspace with a name, and creates it if it does not exist.
-    #[pyo3(signature = (name, merge_operator = None, durability = None, expiry = None))]
+    /// Opens the keyspace with a name, and creates it if it does not exist, unless 'create_if_missing' is false.
+    #[pyo3(signature = (name, merge_operator = None, durability = None, expiry = None, *, create_if_missing = true))]
     fn keyspace(
         this: Bound<'_, Self>,
         name: String,
         merge_operator: Option<&str>,
         durability: Option<&str>,
         expiry: Option<f64>,
+        create_if_missing: bool,
     ) -> PyResult<Py<Keyspace>> {
-        let (py, options) = (this.py(), options::of_keyspace(merge_operator, durability, expiry)?);
+        let options = options::of_keyspace(merge_operator, durability, expiry)?;
+        let (py, options) = (this.py(), options.create_if_missing(create_if_missing));
         let view = {
             let db = this.borrow();
             let (handle, opened) = (db.as_super().handle(), &name);

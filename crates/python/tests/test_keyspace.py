@@ -79,6 +79,14 @@ def test_a_keyspace_has_an_operator_and_a_durability(path: Path) -> None:
         assert visits[b"home"] == struct.pack("<q", 2)
 
 
+def test_a_keyspace_is_only_created_if_that_is_wanted(db: alluvium.DB) -> None:
+    with pytest.raises(alluvium.Error, match="no keyspace \"users\""):
+        db.keyspace("users", create_if_missing=False)
+    assert db.keyspace_names() == []
+    db.keyspace("users")[b"a"] = b"1"
+    assert db.keyspace("users", create_if_missing=False)[b"a"] == b"1"
+
+
 def test_pairs_of_a_keyspace_expire(path: Path) -> None:
     with alluvium.open(path) as db:
         sessions = db.keyspace("sessions", expiry=0.2)
