@@ -5,27 +5,41 @@ use std::time::Duration;
 /// The longest duration: one year, so that the sum of two cannot overflow a clock.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Parses a duration: digits, then ms, s, m, h, d or w, such as 30s, 10m or 1h.
+/// Parses a duration: digits, then ms, s, m, h, d or w, such as 30s, 10m or 1h. Several such parts are added: 1h30m.
+/// Each has a smaller unit than the one before it.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = || {
-        "expected a time such as 30s, 10m or 1h: digits and one of the units ms, s, m, h, d and w, more than zero \
-         and at most a year"
+        "expected a time such as 30s, 10m or 1h30m: digits and one of the units ms, s, m, h, d and w, once or more \
+         with the greatest unit first; more than zero and at most a year"
             .to_string()
     };
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let milliseconds: u64 = match unit {
+    let (mut rest, mut sum, mut larger) = (text, 0_u64, u64::MAX);
+    while !rest.is_empty() {
+        let (number, unit, behind) = split_part(rest).ok_or_else(expected)?;
+        if unit >= larger {
+            return Err(expected());
+        }
+        sum = number.checked_mul(unit).and_then(|part| sum.checked_add(part)).ok_or_else(expected)?;
+        (rest, larger) = (behind, unit);
+    }
+    let duration = Duration::from_millis(sum);
+    if duration.is_zero() || duration > LONGEST { Err(expected()) } else { Ok(duration) }
+}
+
+/// The first number of a duration, the milliseconds of its unit, and what follows.
+fn split_part(text: &str) -> Option<(u64, u64, &str)> {
+    let (digits, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let (unit, rest) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+    let milliseconds = match unit {
         "ms" => 1,
         "s" => 1000,
         "m" => 60 * 1000,
         "h" => 3600 * 1000,
         "d" => 24 * 3600 * 1000,
         "w" => 7 * 24 * 3600 * 1000,
-        _ => return Err(expected()),
+        _ => return None,
     };
-    let number: u64 = digits.parse().map_err(|_| expected())?;
-    let duration = number.checked_mul(milliseconds).map(Duration::from_millis);
-    duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST).ok_or_else(expected)
+    Some((digits.parse().ok()?, milliseconds, rest))
 }
 
 /// Parses the seconds between two samples, with or without a fraction, such as 2 or 0.5.
@@ -56,10 +70,12 @@ mod tests {
         for (text, seconds) in [("30s", 30), ("10m", 600), ("1h", 3600), ("2d", 172_800), ("52w", 31_449_600)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
         }
-        assert_eq!(parse_duration("1500ms"), Ok(Duration::from_millis(1500)));
-        for bad in
-            ["", "0s", "5", "h", "-1s", "1.5h", "1h30m", "53w", "0ms", "1us", "999999999999d", "99999999999999999999s"]
-        {
+        for (text, milliseconds) in [("1500ms", 1500), ("1h30m", 5_400_000), ("1m02s003ms", 62_003), ("0h1s", 1000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        let wrong = ["", "0s", "5", "h", "-1s", "1.5h", "53w", "0ms", "1us", "999999999999d", "99999999999999999999s"];
+        let wrong_parts = ["1h30", "30m1h", "1m1m", "1h 30m", "0h0m", "52w8d", "1hm", "h30m"];
+        for bad in wrong.into_iter().chain(wrong_parts) {
             let error = parse_duration(bad).expect_err(bad);
             assert!(error.contains("units ms, s, m, h, d and w"), "{error}");
         }
