@@ -7,7 +7,7 @@ use crate::duration::parse_interval;
 use crate::input::Format;
 use crate::keyspace_arguments::{InKeyspace, Keyspaces};
 use crate::soak_arguments::Soak;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  `get`: the key is absent
+  1  `get`: the key is absent; `scan`, `dump`: keys were left out because their operands cannot be merged
   2  an error: bad usage, bad input, no store, an I/O error
   3  data on disk is damaged; `repair`: some data could not be recovered
   4  `soak`: the store violated a guarantee
@@ -139,7 +139,8 @@ pub struct Put {
 Examples:
   alluvium --db /tmp/store get greeting
   alluvium --db /tmp/store get picture --no-newline > picture.png
-  alluvium --db /tmp/store get greeting --json")]
+  alluvium --db /tmp/store get greeting --json
+  alluvium --db /tmp/store get visits --integer")]
 pub struct Get {
     /// The key
     #[arg(allow_negative_numbers = true)]
@@ -147,13 +148,16 @@ pub struct Get {
     /// Print the value without a newline after it
     #[arg(short, long, conflicts_with_all = ["json", "hex"])]
     pub no_newline: bool,
+    /// Print the value as a decimal number: it has eight bytes, as `merge --integer` writes them
+    #[arg(long, conflicts_with_all = ["json", "hex"])]
+    pub integer: bool,
     #[command(flatten)]
     pub within: InKeyspace,
 }
 
 /// Delete a key, or all keys of a range; absent keys are no error
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group(ArgGroup::new("what").args(["key", "from", "to", "prefix"]).required(true).multiple(true)), after_help = "\
 A range is deleted by one small write, however many keys it has.
 
 Examples:
@@ -162,8 +166,7 @@ Examples:
   alluvium --db /tmp/store delete --from 2025 --to 2026")]
 pub struct Delete {
     /// The key
-    #[arg(allow_negative_numbers = true, required_unless_present_any = ["from", "to", "prefix"],
-        conflicts_with_all = ["from", "to", "prefix"])]
+    #[arg(allow_negative_numbers = true, conflicts_with_all = ["from", "to", "prefix"])]
     pub key: Option<String>,
     #[command(flatten)]
     pub range: KeyRange,

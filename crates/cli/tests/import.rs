@@ -51,7 +51,7 @@ fn a_directory_of_leveldb_is_loaded_and_stays_as_it_is() {
     assert_eq!(store.run(&["scan"]).expect(0).text().lines().count(), 666);
     assert_eq!(names(&source), before);
     // Into a keyspace, which the import creates.
-    store.run(&["delete", "--from", ""]).expect(0);
+    store.run(&["keyspaces", "clear", "default"]).expect(0);
     store.run(&["import", "--from", "leveldb", text(&source), "--keyspace", "old"]).expect(0);
     assert_eq!(store.run(&["scan", "--limit", "2", "--keyspace", "old"]).expect(0).text(), first.text());
     assert!(store.run(&["scan"]).expect(0).out.is_empty());

@@ -57,6 +57,13 @@ fn a_range_is_deleted() {
     usage(&["delete", "--prefix", ""], "`keyspaces clear default`");
     usage(&["delete", "--prefix", "", "--from", "61", "--hex"], "the prefix is empty");
     usage(&["delete", "--prefix", "", "--keyspace", "users"], "`keyspaces clear users`");
+    // Regression test: an empty bound deleted everything.
+    usage(&["delete", "--from", ""], "--from is empty");
+    usage(&["delete", "--from", "", "--keyspace", "users"], "`keyspaces clear users`");
+    usage(&["delete", "--from", "a", "--to", ""], "--to is empty; nothing was deleted; leave it out");
+    for bound in ["--from", "--to", "--prefix"] {
+        usage(&["delete"], bound);
+    }
     assert_eq!(left(), "ad");
     store.run(&["delete", "--from", "b"]).expect(0);
     assert_eq!(left(), "a");

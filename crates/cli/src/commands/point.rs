@@ -44,6 +44,15 @@ pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
     let mut output = Output::new();
     if common.json {
         output.pair(PairForm::Json { hex: common.hex }, &key, &value)?;
+    } else if get.integer {
+        let wrong = |_| {
+            let bytes = value.len();
+            Failure::Usage(format!(
+                "the value has {bytes} bytes and is no integer: --integer is for values of eight bytes"
+            ))
+        };
+        output.bytes(i64::from_le_bytes(value[..].try_into().map_err(wrong)?).to_string().as_bytes())?;
+        output.bytes(if get.no_newline { b"" } else { b"\n" })?;
     } else if common.hex {
         output.line(bytes::hex(&value))?;
     } else {
@@ -57,13 +66,7 @@ pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
 pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
     let key = delete.key.as_ref().map(|key| common.argument("KEY", key)).transpose()?;
     let range = key_range::parse(common, &delete.range)?;
-    if delete.range.prefix.as_deref() == Some("") {
-        // Most likely a variable of a script that is not set.
-        let name = delete.within.keyspace.as_deref().unwrap_or("default");
-        return Err(Failure::Usage(format!(
-            "the prefix is empty, so all keys would be deleted; to delete them all use `keyspaces clear {name}`"
-        )));
-    }
+    refuse_empty_bounds(delete)?;
     common.refuse_other_order()?;
     let db = common.open_existing()?;
     let (keyspace, options) = (delete.within.open_existing(&db)?, common.write_options());
@@ -73,6 +76,18 @@ pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
         (None, None) => {}
     }
     Ok(db.close()?)
+}
+
+/// An empty prefix or bound is most likely a variable of a script that is not set, and would delete too much.
+fn refuse_empty_bounds(delete: &Delete) -> Result<(), Failure> {
+    let name = delete.within.keyspace.as_deref().unwrap_or("default");
+    let range = &delete.range;
+    let bounds = [("the prefix", &range.prefix), ("--from", &range.from), ("--to", &range.to)];
+    let Some((what, _)) = bounds.into_iter().find(|(_, text)| text.as_deref() == Some("")) else { return Ok(()) };
+    let without = if what == "the prefix" { "" } else { "leave it out for a range without this bound; " };
+    Err(Failure::Usage(format!(
+        "{what} is empty; nothing was deleted; {without}to delete all keys use `keyspaces clear {name}`"
+    )))
 }
 
 /// Merges an operand into a key. Prints nothing.
