@@ -1,6 +1,7 @@
 //! Why a command fails, and the exit code for it.
 
 use crate::input::InputError;
+use alluvium::Error;
 use std::fmt;
 use std::io;
 
@@ -9,6 +10,11 @@ use std::io;
 pub enum Failure {
     /// `get` found no key. Not an error, but it has its own exit code.
     Absent,
+    /// `scan` or `dump` left out keys whose operands cannot be merged; the first ones are already reported.
+    Unmerged {
+        /// The number of keys.
+        keys: u64,
+    },
     /// The store returned an error.
     Store(alluvium::Error),
     /// Files are damaged; the damage is already reported.
@@ -43,7 +49,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Absent => 1,
+            Self::Absent | Self::Unmerged { .. } => 1,
             Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } | Self::Lost { .. } => 3,
             Self::Source { is_damaged: true, .. } => 3,
             Self::Broken(_) => 4,
@@ -57,7 +63,11 @@ impl Failure {
             Self::Absent => None,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::Output(error) => Some(format!("cannot write the output: {error}")),
-            Self::Store(error) => Some(error.to_string()),
+            Self::Unmerged { keys } => {
+                let keys = if *keys == 1 { "1 key was".to_string() } else { format!("{keys} keys were") };
+                Some(format!("{keys} left out, because operands cannot be merged; everything else was printed"))
+            }
+            Self::Store(error) => Some(message_of(error)),
             Self::Damaged { places } => {
                 let places =
                     if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
@@ -69,6 +79,70 @@ impl Failure {
             Self::Input(error) => Some(error.to_string()),
         }
     }
+}
+
+/// The message of an error of the store, with commands and flags in the place of the library's calls and options.
+pub fn message_of(error: &Error) -> String {
+    match error {
+        Error::MergeOperands { operator, key, .. }
+            if !operator.is_empty() && alluvium::merge_operators::named(operator).is_none() =>
+        {
+            let key = key.escape_ascii();
+            format!(
+                "the key \"{key}\" has operands of the merge operator {operator:?}, which the command line does not have: \
+                 only a program with it can read the value; `put` and `delete` replace it"
+            )
+        }
+        Error::MergeOperands { operator, key, .. } if operator.is_empty() => {
+            let key = key.escape_ascii();
+            format!("the key \"{key}\" has operands, but no merge operator: `merge --operator` chooses one")
+        }
+        Error::NoStore { path, .. } if matches!(path.try_exists(), Ok(false)) => {
+            format!(
+                "no store at {}: nothing is there; `put`, `load`, `import` and `keyspaces create` create one",
+                path.display()
+            )
+        }
+        Error::Mismatch { path, what: "merge operator", stored, asked } => {
+            let path = path.display();
+            format!(
+                "the store at {path} has the merge operator {stored:?}, not {asked:?}; leave --operator out to use it"
+            )
+        }
+        Error::KeyspaceMismatch { keyspace, what, stored, asked } => {
+            let (flag, change) = match *what {
+                "merge operator" => ("operator", ""),
+                what => (what, ", or change it with `keyspaces set`"),
+            };
+            format!(
+                "the keyspace {keyspace:?} has the {what} {stored:?}, not {asked:?}; leave --{flag} out to take what is \
+                 stored{change}"
+            )
+        }
+        other => in_words_of_commands(&other.to_string()),
+    }
+}
+
+/// What the texts of some errors name, and what that is on the command line.
+const WORDS: [(&str, &str); 11] = [
+    (", and `create_if_missing` is not set", "; `put`, `load`, `import` and `keyspaces create` create a store"),
+    ("`disk_component` asks for", "--component asks for"),
+    ("`disk_component` unset (on the command line --component)", "--component out"),
+    ("(`Db::convert`, `alluvium convert`)", "with `convert`"),
+    ("open it with `Options::merge_operator`", "choose one with `merge --operator`"),
+    ("create it with `KeyspaceOptions::merge_operator`", "choose one with `merge --operator`"),
+    (
+        "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`",
+        "the default keyspace has no options of its own; `merge --operator` chooses its merge operator",
+    ),
+    ("; `update` reads and writes a value in one step", ""),
+    ("`clear` empties it", "`keyspaces clear default` empties it"),
+    ("memory_budget is", "--memory is"),
+    ("invalid argument: ", ""),
+];
+
+fn in_words_of_commands(text: &str) -> String {
+    WORDS.iter().fold(text.to_owned(), |text, (library, command)| text.replace(library, command))
 }
 
 impl fmt::Display for Failure {

@@ -3,7 +3,8 @@
 use crate::arguments::MergeOperator;
 use crate::failure::Failure;
 use crate::keyspace_arguments::{Durability, InKeyspace};
-use alluvium::{Db, Keyspace, KeyspaceOptions, ReadOnlyDb, Snapshot};
+use crate::unknown_operator::stand_in;
+use alluvium::{Db, Error, Keyspace, KeyspaceOptions, ReadOnlyDb, Snapshot};
 
 impl InKeyspace {
     /// Whether the command is about the default keyspace.
@@ -16,7 +17,7 @@ impl InKeyspace {
         let Some(name) = &self.keyspace else { return Ok(db.snapshot()) };
         match db.keyspace(name, KeyspaceOptions::new())? {
             Some(found) => Ok(found),
-            None => Err(unknown(name, &db.keyspace_names()?)),
+            None => Err(unknown(name, db.keyspace_names()?)),
         }
     }
 
@@ -36,7 +37,7 @@ impl InKeyspace {
     /// The keyspace, opened for writing, or created.
     pub fn open_or_create(&self, db: &Db) -> Result<Keyspace, Failure> {
         match &self.keyspace {
-            Some(name) => Ok(db.keyspace(name, KeyspaceOptions::new())?),
+            Some(name) => open(db, name, KeyspaceOptions::new()),
             None => Ok(Keyspace::clone(db)),
         }
     }
@@ -44,10 +45,17 @@ impl InKeyspace {
 
 /// The keyspace with a name. It must exist.
 pub fn find(db: &Db, name: &str, operator: Option<MergeOperator>) -> Result<Keyspace, Failure> {
-    if db.snapshot().keyspace(name)?.is_none() {
-        return Err(unknown(name, &db.keyspace_names()?));
-    }
-    Ok(db.keyspace(name, options(operator))?)
+    open(db, name, options(operator).create_if_missing(false))
+}
+
+/// Opens a keyspace. If it has a merge operator that the command line does not have, a stand-in takes its place.
+pub fn open(db: &Db, name: &str, mut options: KeyspaceOptions) -> Result<Keyspace, Failure> {
+    let error = match db.keyspace(name, options.clone()) {
+        Ok(keyspace) => return Ok(keyspace),
+        Err(error) => error,
+    };
+    options.merge_operator = Some(stand_in(&error).ok_or(error)?);
+    Ok(db.keyspace(name, options)?)
 }
 
 /// The options of a keyspace with this merge operator.
@@ -58,13 +66,8 @@ pub fn options(operator: Option<MergeOperator>) -> KeyspaceOptions {
 }
 
 /// The failure of a command that is about a keyspace that does not exist.
-pub fn unknown(name: &str, existing: &[String]) -> Failure {
-    let existing = if existing.is_empty() {
-        "the store has none but the default one".to_string()
-    } else {
-        format!("there are: default, {}", existing.join(", "))
-    };
-    Failure::Usage(format!("no keyspace {name:?}; {existing}"))
+pub fn unknown(name: &str, existing: Vec<String>) -> Failure {
+    Failure::Store(Error::NoKeyspace { keyspace: name.to_owned(), existing })
 }
 
 impl Durability {

@@ -56,7 +56,7 @@ pub struct CreateKeyspace {
     /// When its writes return [default: as the program says that opens the store]
     #[arg(long, value_name = "KIND")]
     pub durability: Option<Durability>,
-    /// How old its pairs get, such as 30m, 8h or 7d (units: ms, s, m, h, d, w), or never [default: never, or what it has]
+    /// How old its pairs get, such as 30m, 1h30m or 7d (units: ms, s, m, h, d, w), or never [default: never, or what it has]
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     pub expiry: Option<Chosen<Duration>>,
 }
@@ -74,7 +74,7 @@ pub struct SetKeyspace {
     /// When its writes return: as for `create`, or as-opened, as the program says that opens the store
     #[arg(long, value_name = "KIND", value_parser = parse_choice)]
     pub durability: Option<Chosen<Durability>>,
-    /// How old its pairs get, such as 30m, 8h or 7d (units: ms, s, m, h, d, w), or never
+    /// How old its pairs get, such as 30m, 1h30m or 7d (units: ms, s, m, h, d, w), or never
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     pub expiry: Option<Chosen<Duration>>,
 }

@@ -2,7 +2,7 @@
 //! background threads.
 //!
 //! 1. Results go to standard output, everything else to standard error.
-//! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
+//! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key or keys were left out of a `scan` or `dump`, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
 //!    failure.
 //! 3. Commands that only read never create a store. If the reader of standard output closes its end, the command exits
 //!    silently.
@@ -28,6 +28,7 @@ mod report;
 mod soak;
 mod soak_arguments;
 mod store_files;
+mod unknown_operator;
 mod ycsb;
 
 use clap::Parser;

@@ -3,6 +3,7 @@
 use crate::arguments::{Common, Component, Compression, MergeOperator};
 use crate::bytes;
 use crate::failure::Failure;
+use crate::unknown_operator::stand_in;
 use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, WriteOptions, merge_operators};
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +45,15 @@ impl Common {
 
     /// Opens a store for writing. Says on the error output what was lost, because the next opening does not know it.
     fn open(&self, options: Options) -> Result<Db, Failure> {
-        let db = Db::open(self.directory()?, options)?;
+        let directory = self.directory()?;
+        let db = match Db::open(directory, options.clone()) {
+            Ok(db) => db,
+            Err(error) => {
+                let mut options = options;
+                options.merge_operator = Some(stand_in(&error).ok_or(error)?);
+                Db::open(directory, options)?
+            }
+        };
         let discarded = db.stats().log_discarded_writes;
         if discarded > 0 {
             eprintln!("warning: at least {discarded} writes behind a gap in the log were discarded");

@@ -39,6 +39,7 @@ fn options_of_a_keyspace_are_listed_and_changed() {
     store.run(&["keyspaces", "set", "sessions", "--expiry", "never"]).expect(0);
     assert_eq!(listed(&store), [of("sessions", None, None, None), visits]);
     store.run(&["get", "a", "--keyspace", "sessions"]).expect(1);
+    store.run(&["keyspaces", "set", "visits"]).refused(2, "nothing to set: pass --durability, --expiry or both");
     store.run(&["keyspaces", "set", "other", "--expiry", "1h"]).refused(2, "no keyspace");
     store.run(&["keyspaces", "set", "default", "--expiry", "1h"]).refused(2, "default keyspace");
     store.run(&["keyspaces", "set", "visits", "--expiry", "1h"]).refused(2, "merge operator");
@@ -52,7 +53,13 @@ fn options_of_a_keyspace_are_listed_and_changed() {
 fn expiries_have_units() {
     let store = Store::new();
     let create = |name, expiry| store.run(&["keyspaces", "create", name, "--expiry", expiry]);
-    for (name, expiry, seconds) in [("a", "1500ms", Some(1.5)), ("b", "2w", Some(1_209_600.0)), ("c", "never", None)] {
+    let expiries = [
+        ("a", "1500ms", Some(1.5)),
+        ("b", "2w", Some(1_209_600.0)),
+        ("c", "never", None),
+        ("d", "1h30m", Some(5400.0)),
+    ];
+    for (name, expiry, seconds) in expiries {
         (0..2).for_each(|_| drop(create(name, expiry).expect(0)));
         assert_eq!(listed(&store).last().unwrap()["expiry_seconds"], json!(seconds));
     }
@@ -137,6 +144,9 @@ fn a_keyspace_has_its_own_operator_and_durability() {
     merge(&["visits", "--integer", "home", "-44", "--sync"]).expect(0);
     let value = store.run(&["get", "--keyspace", "visits", "--hex", "686f6d65"]).expect(0);
     assert_eq!(value.text(), "0001000000000000\n");
+    assert_eq!(store.run(&["get", "--keyspace", "visits", "--integer", "home"]).expect(0).text(), "256\n");
+    store.run(&["put", "text", "1"]).expect(0);
+    store.run(&["get", "--integer", "text"]).refused(2, "the value has 1 bytes and is no integer");
     merge(&["log", "day", "rain; "]).refused(2, "merge operator");
     merge(&["log", "--operator", "append", "day", "rain; "]).expect(0);
     merge(&["log", "day", "sun; "]).expect(0);

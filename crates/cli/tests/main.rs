@@ -5,6 +5,7 @@ mod dump;
 mod import;
 mod keyspaces;
 mod load;
+mod operators;
 mod point;
 mod refusals;
 mod reports;

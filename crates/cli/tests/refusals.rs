@@ -127,6 +127,44 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
     }
 }
 
+/// Regression test: messages named options and functions of the library.
+#[test]
+fn messages_speak_of_commands_and_flags() {
+    let store = Store::new();
+    for arguments in [&["get", "a"][..], &["delete", "a"], &["keyspaces"]] {
+        store.run(arguments).refused(2, "nothing is there; `put`, `load`, `import` and `keyspaces create` create");
+    }
+    store.put("a", "1");
+    store.run(&["merge", "--operator", "append", "b", "1"]).expect(0);
+    store.run(&["keyspaces", "create", "plain"]).expect(0);
+    store.run(&["keyspaces", "create", "visits", "--operator", "add", "--durability", "sync"]).expect(0);
+    store.run(&["keyspaces", "create", "aging", "--expiry", "1h"]).expect(0);
+    let cases: [(&[&str], &str); 12] = [
+        (
+            &["put", "--component", "leveled", "a", "1"],
+            "so leave --component out, or convert the closed store with `convert`",
+        ),
+        (&["merge", "--operator", "max", "b", "1"], "leave --operator out to use it"),
+        (&["merge", "--keyspace", "plain", "a", "1"], "choose one with `merge --operator`"),
+        (&["merge", "--keyspace", "visits", "--operator", "max", "a", "1"], "leave --operator out"),
+        (&["keyspaces", "create", "visits", "--operator", "max"], "leave --operator out"),
+        (&["keyspaces", "create", "visits", "--durability", "buffered"], "change it with `keyspaces set`"),
+        (&["keyspaces", "create", "aging", "--expiry", "2h"], "leave --expiry out"),
+        (&["keyspaces", "create", "aging", "--operator", "add"], "a keyspace with an expiry has no merge operator"),
+        (&["keyspaces", "create", "default", "--operator", "add"], "`merge --operator` chooses its merge operator"),
+        (&["keyspaces", "set", "default", "--expiry", "1h"], "the default keyspace has no options of its own"),
+        (&["keyspaces", "drop", "default"], "`keyspaces clear default` empties it"),
+        (&["get", "a", "--memory", "1"], "--memory is 1 bytes, at least"),
+    ];
+    for (arguments, text) in cases {
+        let done = store.run(arguments);
+        for name in ["Options", "create_if_missing", "disk_component", "memory_budget", "::", "`update`", "`clear`"] {
+            assert!(!done.err.contains(name), "{name}: {done:?}");
+        }
+        done.refused(2, text);
+    }
+}
+
 #[test]
 fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);

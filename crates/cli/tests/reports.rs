@@ -34,7 +34,7 @@ fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
         let table = store.run(&["stat"]).expect(0);
         assert!(table.text().contains(kind) && table.text().contains("files"), "{}", table.text());
         store.run(&["put", "key", "value"]).expect(0);
-        store.run(&["put", "key", "value", "--component", "trunk"]).refused(2, "disk_component");
+        store.run(&["put", "key", "value", "--component", "trunk"]).refused(2, "--component asks for trunk");
         store.run(&["compact"]).expect(0);
         store.run(&["verify"]).expect(0);
     }
@@ -72,7 +72,7 @@ fn a_store_is_converted_to_every_component() {
         assert_eq!(store.run(&["dump"]).expect(0).text(), before.text());
         store.run(&["verify"]).expect(0);
         store.run(&["get", "a", "--component", to]).expect(1);
-        let differs = format!("the store is {to}, and `disk_component` asks for {from}");
+        let differs = format!("the store is {to}, and --component asks for {from}");
         store.run(&["put", "a", "1", "--component", from]).refused(2, &differs);
         assert!(store.run(&["convert", "--to", to]).expect(0).text().contains("already"));
     }

@@ -1,5 +1,6 @@
 //! `dump`: prints all pairs in a format that `load` reads, or the list of files.
 
+use super::pairs::{Order, Pairs};
 use crate::arguments::{Common, Dump};
 use crate::failure::Failure;
 use crate::input::Format;
@@ -10,6 +11,7 @@ use crate::store_files::{self, FileKind, StoreFile};
 use alluvium::ReadOnlyDb;
 use comfy_table::Table;
 use serde_json::{Value, json};
+use std::ops::Bound;
 
 /// Most keyspaces that the note about others names.
 const NAMED_MAX: usize = 10;
@@ -27,16 +29,16 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
         Some(Format::Csv) => PairForm::Csv { hex: common.hex },
     };
     let db = common.open_to_read()?;
-    let pairs = dump.within.read(&db)?;
+    let contents = dump.within.read(&db)?;
     let mut output = Output::new();
-    let mut iter = pairs.iter()?;
-    iter.seek_first()?;
-    while let Some((key, value)) = iter.pair() {
+    let mut pairs = Pairs::new(contents, (Bound::Unbounded, Bound::Unbounded), Order::Ascending)?;
+    while let Some((key, value)) = pairs.pair() {
         output.pair(form, key, value)?;
-        iter.step()?;
+        pairs.step()?;
     }
     output.finish()?;
-    note_others(&dump.within, &db)
+    note_others(&dump.within, &db)?;
+    pairs.finish()
 }
 
 /// Says on standard error which keyspaces the dump does not have: it could be taken for a copy of the whole store.

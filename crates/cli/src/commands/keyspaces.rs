@@ -26,18 +26,19 @@ fn list(common: &Common) -> Result<(), Failure> {
     let db = common.open_to_read()?;
     let mut keyspaces = Vec::new();
     for name in db.keyspace_names()? {
-        keyspaces.extend(db.keyspace_options(&name)?.map(|options| (name, options)));
+        let Some(options) = db.keyspace_options(&name)? else { continue };
+        keyspaces.push(Listed { operator: db.merge_operator_name(&name)?, name, options });
     }
     let mut output = Output::new();
     if common.json {
-        let listed: Vec<_> = keyspaces.iter().map(|(name, options)| as_json(name, options)).collect();
+        let listed: Vec<_> = keyspaces.iter().map(Listed::as_json).collect();
         output.line(json!({ "keyspaces": listed }))?;
     } else if keyspaces.is_empty() {
         output.line("The store has no keyspaces but the default one.")?;
     } else {
         let mut table = table(&["keyspace", "merge operator", "durability", "compression", "expiry"]);
-        for (name, options) in &keyspaces {
-            let operator = options.merge_operator.as_ref().map(|operator| printable(operator.name()));
+        for Listed { name, operator, options } in &keyspaces {
+            let operator = operator.as_deref().map(printable);
             let durability = options.durability.map(|durability| format!("{durability:?}").to_lowercase());
             let compression = options.compression.map(|compression| format!("{compression:?}").to_lowercase());
             let expiry = options.expiry.map(format_expiry);
@@ -49,15 +50,25 @@ fn list(common: &Common) -> Result<(), Failure> {
     output.finish()
 }
 
-/// Options that are the store's are null.
-fn as_json(name: &str, options: &KeyspaceOptions) -> Value {
-    json!({
-        "name": name,
-        "merge_operator": options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
-        "durability": options.durability.map(|durability| format!("{durability:?}").to_lowercase()),
-        "compression": options.compression.map(|compression| format!("{compression:?}").to_lowercase()),
-        "expiry_seconds": options.expiry.map(|expiry| expiry.as_secs_f64()),
-    })
+/// A keyspace with its options. The operator is the stored one, also if the command line does not have it.
+struct Listed {
+    name: String,
+    operator: Option<String>,
+    options: KeyspaceOptions,
+}
+
+impl Listed {
+    /// Options that are the store's are null.
+    fn as_json(&self) -> Value {
+        let Self { name, operator, options } = self;
+        json!({
+            "name": name,
+            "merge_operator": operator,
+            "durability": options.durability.map(|durability| format!("{durability:?}").to_lowercase()),
+            "compression": options.compression.map(|compression| format!("{compression:?}").to_lowercase()),
+            "expiry_seconds": options.expiry.map(|expiry| expiry.as_secs_f64()),
+        })
+    }
 }
 
 /// An expiry, exactly.
@@ -73,7 +84,7 @@ fn printable(name: &str) -> String {
 fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
     let db = common.open_or_create()?;
     let options = keyspace::options(create.operator).durability(create.durability.map(Durability::for_store));
-    let keyspace = db.keyspace(&create.name, options.expiry(create.expiry.and_then(Chosen::ok)))?;
+    let keyspace = keyspace::open(&db, &create.name, options.expiry(create.expiry.and_then(Chosen::ok)))?;
     // For the store, no expiry in the options means the one that the keyspace has.
     if let (Some(Err(Unset)), Some(expiry)) = (create.expiry, keyspace.options()?.expiry) {
         let (name, expiry) = (&create.name, format_expiry(expiry));
@@ -85,6 +96,9 @@ fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
 }
 
 fn set(common: &Common, set: &SetKeyspace) -> Result<(), Failure> {
+    if set.durability.is_none() && set.expiry.is_none() {
+        return Err(Failure::Usage("nothing to set: pass --durability, --expiry or both".to_string()));
+    }
     common.refuse_other_order()?;
     let db = common.open_existing()?;
     let keyspace = keyspace::find(&db, &set.name, None)?;
@@ -103,7 +117,7 @@ fn drop_one(common: &Common, name: &str) -> Result<(), Failure> {
     common.refuse_other_order()?;
     let db = common.open_existing()?;
     if !db.drop_keyspace(name)? {
-        return Err(keyspace::unknown(name, &db.keyspace_names()?));
+        return Err(keyspace::unknown(name, db.keyspace_names()?));
     }
     Ok(db.close()?)
 }

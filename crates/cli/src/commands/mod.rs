@@ -12,6 +12,7 @@ mod key_range;
 mod keyspaces;
 mod load;
 mod loader;
+mod pairs;
 mod point;
 mod repair;
 mod scan;

@@ -1,6 +1,7 @@
 //! `scan`: prints the pairs of a range, in either order.
 
 use super::key_range;
+use super::pairs::{Order, Pairs};
 use crate::arguments::{Common, Scan};
 use crate::failure::Failure;
 use crate::output::{Output, PairForm};
@@ -9,23 +10,26 @@ use crate::output::{Output, PairForm};
 pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
     let range = key_range::parse(common, &scan.range)?;
     let db = common.open_to_read()?;
-    let pairs = scan.within.read(&db)?;
+    let contents = scan.within.read(&db)?;
     let mut output = Output::new();
     if let Some(range) = range {
         let form = PairForm::new(common.json, common.hex);
-        let mut iter = pairs.range(range)?;
         let mut left = scan.limit.unwrap_or(u64::MAX);
-        if scan.reverse {
-            iter.seek_last()?
-        } else {
-            iter.seek_first()?
+        if left == 0 {
+            return output.finish();
         }
-        while left > 0 {
-            let Some((key, value)) = iter.pair() else { break };
+        let order = if scan.reverse { Order::Descending } else { Order::Ascending };
+        let mut pairs = Pairs::new(contents, range, order)?;
+        while let Some((key, value)) = pairs.pair() {
             output.pair(form, key, value)?;
             left -= 1;
-            if scan.reverse { iter.step_back()? } else { iter.step()? }
+            if left == 0 {
+                break;
+            }
+            pairs.step()?;
         }
+        output.finish()?;
+        return pairs.finish();
     }
     output.finish()
 }
