@@ -1,0 +1,66 @@
+//! `FsError`: an error number of the system, and what is behind it. Any thread.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+/// `Result` with the error of a file system.
+pub type FsResult<T> = Result<T, FsError>;
+
+/// What a request returns instead of its result.
+///
+/// The number is what the system call returns. The detail is for people: it names what the store said, or which record
+/// is damaged.
+#[derive(Debug)]
+pub struct FsError {
+    errno: i32,
+    detail: Cow<'static, str>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl FsError {
+    /// An error with nothing to say beyond its number.
+    pub fn new(errno: i32) -> Self {
+        Self { errno, detail: Cow::Borrowed(""), source: None }
+    }
+
+    /// An error with an explanation.
+    pub fn with_detail(errno: i32, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { errno, detail: detail.into(), source: None }
+    }
+
+    /// An error of the store below.
+    pub fn of_store(errno: i32, source: impl Error + Send + Sync + 'static) -> Self {
+        Self { errno, detail: Cow::Borrowed("the store"), source: Some(Box::new(source)) }
+    }
+
+    /// `EIO`: a record is not what it should be.
+    pub fn damaged(key: &[u8], what: impl fmt::Display) -> Self {
+        Self::with_detail(libc::EIO, format!("the record of key \"{}\" is damaged: {what}", key.escape_ascii()))
+    }
+
+    /// The number of the error, as in `errno`.
+    pub fn errno(&self) -> i32 {
+        self.errno
+    }
+}
+
+impl fmt::Display for FsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", std::io::Error::from_raw_os_error(self.errno))?;
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        self.source.as_ref().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+/// The text of an error is complete, so it has no `source`: programs that print errors with their sources print nothing
+/// twice.
+impl Error for FsError {}
+
+impl From<FsError> for std::io::Error {
+    fn from(error: FsError) -> Self {
+        Self::from_raw_os_error(error.errno)
+    }
+}

@@ -1,0 +1,86 @@
+//! The superblock: what holds for the whole file system.
+//!
+//! | offset | bytes | field |
+//! | --- | --- | --- |
+//! | 0 | 8 | `SKIPFS`, 0, 0 |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | most bytes of a file whose content is one item |
+//! | 16 | 4 | most bytes of content in an inode record; 0: content is never there |
+//! | 20 | 4 | reserved, 0 |
+//! | 24 | 8 | inode numbers from this one on were never used |
+
+use super::{CHUNK_BYTES, Fields, Malformed};
+
+const MAGIC: [u8; 8] = *b"SKIPFS\0\0";
+const VERSION: u32 = 1;
+/// Most bytes of content that a file system may keep in inode records. The records of directories in use are in memory.
+pub const INLINE_BYTES_MAX: u32 = 64 << 10;
+
+/// Where the content of small files is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Inode and content are two items, as in SkipStore §6.4.
+    Items,
+    /// The content is in the inode record up to a size, and is an item beyond it.
+    Inline {
+        /// Most bytes in a record.
+        up_to: u32,
+    },
+}
+
+/// What holds for the whole file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Where the content of small files is.
+    pub layout: Layout,
+    /// Most bytes of a file whose content is one item that every write replaces.
+    pub small_bytes: u32,
+    /// Inode numbers from this one on were never used.
+    pub unused_from: u64,
+}
+
+impl Superblock {
+    /// The bytes of the superblock.
+    pub fn encode(&self) -> Vec<u8> {
+        let up_to = match self.layout {
+            Layout::Items => 0,
+            Layout::Inline { up_to } => up_to,
+        };
+        let mut bytes = MAGIC.to_vec();
+        for number in [VERSION, self.small_bytes, up_to, 0] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.unused_from.to_le_bytes());
+        bytes
+    }
+
+    /// The superblock in the bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields { rest: bytes };
+        if fields.take("magic")? != MAGIC {
+            return Err(Malformed("this is not a SkipFS".into()));
+        }
+        let mut number = |what| fields.take(what).map(u32::from_le_bytes);
+        let (version, small_bytes, up_to) = (number("version")?, number("small bytes")?, number("inline bytes")?);
+        let reserved = number("reserved")?;
+        if version != VERSION {
+            return Err(Malformed(format!("version {version}; this build reads {VERSION}")));
+        }
+        let unused_from = u64::from_le_bytes(fields.take("unused inode numbers")?);
+        let layout = if up_to == 0 { Layout::Items } else { Layout::Inline { up_to } };
+        let found = Self { layout, small_bytes, unused_from };
+        match found.is_valid() && reserved == 0 && fields.rest.is_empty() {
+            true => Ok(found),
+            false => Err(Malformed(format!("sizes out of range in {found:?}, {} more bytes", fields.rest.len()))),
+        }
+    }
+
+    /// Whether the sizes are in their ranges.
+    pub fn is_valid(&self) -> bool {
+        let is_inline_valid = match self.layout {
+            Layout::Items => true,
+            Layout::Inline { up_to } => (1..=INLINE_BYTES_MAX).contains(&up_to),
+        };
+        is_inline_valid && u64::from(self.small_bytes) <= CHUNK_BYTES
+    }
+}

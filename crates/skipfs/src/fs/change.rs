@@ -1,0 +1,134 @@
+//! `Changes`: what one request changes: a batch for the store, and the new states of locked inodes. One thread.
+//!
+//! The states in memory stay as they are until the batch is committed. A request that fails has changed nothing.
+
+use super::inodes::{Location, State};
+use super::locks::LockSet;
+use super::system::record_of;
+use crate::error::{FsError, FsResult};
+use crate::format::{CHUNK_BYTES, FileKind, Record, Timestamp, key};
+use crate::store::Batch;
+
+/// The changes of a request.
+pub(super) struct Changes {
+    /// Changes beyond the records of `states`, which come after them.
+    pub(super) batch: Batch,
+    /// The time of the request.
+    pub(super) now: Timestamp,
+    states: Vec<(u64, State)>,
+}
+
+impl Changes {
+    pub(super) fn new() -> Self {
+        Self { batch: Batch::new(), now: Timestamp::now(), states: Vec::new() }
+    }
+
+    /// The new state of a locked inode. Its record will be put where the state says, unless it is deleted.
+    pub(super) fn state(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<&mut State> {
+        let place = match self.states.iter().position(|(changed, _)| *changed == ino) {
+            Some(place) => place,
+            None => {
+                self.states.push((ino, locks.state(ino)?.clone()));
+                self.states.len() - 1
+            }
+        };
+        Ok(&mut self.states[place].1)
+    }
+
+    /// The new record of a locked inode.
+    pub(super) fn record(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<&mut Record> {
+        let record = self.state(locks, ino)?.record.as_mut();
+        record.ok_or_else(|| FsError::with_detail(libc::EIO, "an inode without a record"))
+    }
+
+    /// The entries of a directory change, and it gets or loses subdirectories.
+    pub(super) fn change_entries(&mut self, locks: &LockSet<'_>, directory: u64, subdirectories: i32) -> FsResult<()> {
+        let now = self.now;
+        self.state(locks, directory)?.entry_changes += 1;
+        self.record(locks, directory)?.attributes.modified(now);
+        self.add_subdirectories(locks, directory, subdirectories)
+    }
+
+    /// A directory gets or loses subdirectories.
+    pub(super) fn add_subdirectories(&mut self, locks: &LockSet<'_>, directory: u64, count: i32) -> FsResult<()> {
+        let attributes = &mut self.record(locks, directory)?.attributes;
+        let nlink = attributes.nlink.checked_add_signed(count);
+        attributes.nlink = nlink.ok_or_else(|| FsError::new(libc::EMLINK))?;
+        Ok(())
+    }
+
+    /// The attributes of an inode change now.
+    pub(super) fn touch(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<&mut Record> {
+        let now = self.now;
+        let record = self.record(locks, ino)?;
+        record.attributes.ctime = now;
+        Ok(record)
+    }
+
+    /// A name of an inode that is no directory goes. With the last one the inode goes, too, or becomes an orphan if it
+    /// is open. The entry itself is the caller's to delete.
+    pub(super) fn drop_link(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<()> {
+        let attributes = &mut self.touch(locks, ino)?.attributes;
+        attributes.nlink = attributes.nlink.saturating_sub(1);
+        if attributes.nlink > 0 {
+            return Ok(());
+        }
+        if self.state(locks, ino)?.opens > 0 {
+            self.state(locks, ino)?.location = Location::Own;
+            self.batch.put(key::orphan(ino), []);
+            return Ok(());
+        }
+        self.delete(locks, ino)
+    }
+
+    /// Deletes everything of an inode except its entry. What is in memory still shows what it was.
+    pub(super) fn delete(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<()> {
+        let state = self.state(locks, ino)?;
+        let is_own = state.location == Location::Own;
+        state.is_deleted = true;
+        let record = record_of(state)?.clone();
+        if is_own {
+            self.batch.delete(key::inode(ino));
+        }
+        delete_data(&mut self.batch, &record);
+        Ok(())
+    }
+
+    /// The whole batch, and the states.
+    pub(super) fn finish(mut self) -> FsResult<(Batch, Vec<(u64, State)>)> {
+        for (ino, state) in &self.states {
+            if state.is_deleted {
+                continue;
+            }
+            let key = match &state.location {
+                Location::Entry { directory, name } => key::entry(*directory, name),
+                Location::Own => key::inode(*ino),
+            };
+            self.batch.put(key, record_of(state)?.encode());
+        }
+        Ok((self.batch, self.states))
+    }
+}
+
+/// Deletes the content of a file, wherever it is outside its record. One key if there can be only one.
+pub(super) fn delete_content(batch: &mut Batch, record: &Record) {
+    let attributes = &record.attributes;
+    let ino = attributes.ino;
+    if attributes.kind != FileKind::File || record.is_inline || attributes.size == 0 {
+        return;
+    }
+    if record.has_blocks || attributes.size > CHUNK_BYTES {
+        batch.delete_range(key::content(ino, 0, 0), key::content_end(ino));
+    } else {
+        batch.delete(key::content(ino, 0, 0));
+    }
+}
+
+/// Deletes content and extended attributes.
+pub(super) fn delete_data(batch: &mut Batch, record: &Record) {
+    delete_content(batch, record);
+    if record.has_attributes {
+        let (start, end) = key::attributes(record.attributes.ino);
+        batch.delete_range(start, end);
+    }
+}

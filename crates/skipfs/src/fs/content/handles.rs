@@ -1,0 +1,55 @@
+//! Opening and releasing files. A file that is open keeps its content when its last name goes.
+
+use super::read::check_file;
+use super::resize::truncate;
+use crate::error::{FsError, FsResult};
+use crate::format::key;
+use crate::fs::change::{Changes, delete_data};
+use crate::fs::system::{SkipFs, record_of};
+use crate::store::{Batch, Store};
+
+impl<S: Store> SkipFs<S> {
+    /// Opens a file: its content stays until it is released as often as it was opened. No operation of the store, except
+    /// for `truncates` (`O_TRUNC`).
+    ///
+    /// # Errors
+    /// `ESTALE` if it was deleted, `EISDIR` for a directory, `EINVAL` for others that are no files.
+    pub fn open_file(&self, ino: u64, truncates: bool) -> FsResult<()> {
+        let mut locks = self.lock(&[ino])?;
+        check_file(record_of(locks.state(ino)?)?)?;
+        if locks.state(ino)?.is_deleted {
+            return Err(FsError::new(libc::ESTALE));
+        }
+        if truncates {
+            let mut changes = Changes::new();
+            let mut record = record_of(locks.state(ino)?)?.clone();
+            truncate(self, &mut changes.batch, &mut record, 0)?;
+            record.attributes.modified(changes.now);
+            *changes.record(&locks, ino)? = record;
+            self.commit(changes, &mut locks)?;
+        }
+        locks.state_mut(ino)?.opens += 1;
+        Ok(())
+    }
+
+    /// Closes a file that was opened or created. With the last release of a file without names its content is deleted.
+    ///
+    /// # Errors
+    /// Those of the store: then the content is deleted when the file system is opened again.
+    pub fn release(&self, ino: u64) -> FsResult<()> {
+        let mut locks = self.lock(&[ino])?;
+        let state = locks.state_mut(ino)?;
+        state.opens = state.opens.saturating_sub(1);
+        let record = record_of(state)?;
+        if state.opens > 0 || state.is_deleted || record.attributes.nlink > 0 {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        delete_data(&mut batch, record);
+        batch.delete(key::inode(ino));
+        batch.delete(key::orphan(ino));
+        self.commit_batch(batch)?;
+        locks.state_mut(ino)?.is_deleted = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Extended attributes.
+
+use super::change::Changes;
+use super::inodes::State;
+use super::system::{SkipFs, record_of};
+use crate::error::{FsError, FsResult};
+use crate::format::{Key, NAME_BYTES_MAX, key};
+use crate::store::Store;
+use std::ops::ControlFlow;
+
+/// Longest value, and most bytes of names that can be listed, as in Linux.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// What `setxattr` does with an attribute that exists, or does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetMode {
+    /// Sets it in any case.
+    #[default]
+    Any,
+    /// Fails if it exists: `XATTR_CREATE`.
+    Create,
+    /// Fails if it does not exist: `XATTR_REPLACE`.
+    Replace,
+}
+
+fn check_attribute_name(name: &[u8]) -> FsResult<()> {
+    match name {
+        [] => Err(FsError::new(libc::EINVAL)),
+        _ if name.len() > NAME_BYTES_MAX => Err(FsError::new(libc::ERANGE)),
+        _ if name.contains(&0) => Err(FsError::new(libc::EINVAL)),
+        // Access control lists, which would be stored, but not obeyed.
+        _ if name.starts_with(b"system.") => Err(FsError::new(libc::EOPNOTSUPP)),
+        _ => Ok(()),
+    }
+}
+
+impl<S: Store> SkipFs<S> {
+    /// Sets an extended attribute. Puts it and the inode's record; one get, if the mode depends on it.
+    ///
+    /// # Errors
+    /// `EEXIST` and `ENODATA` as the mode says, `ERANGE` for a name over 255 bytes, `E2BIG` for a value over 64 KiB,
+    /// `EOPNOTSUPP` for the names of access control lists, `ESTALE` if the inode was deleted.
+    pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: SetMode) -> FsResult<()> {
+        check_attribute_name(name)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(FsError::new(libc::E2BIG));
+        }
+        let mut locks = self.lock(&[ino])?;
+        check_exists(locks.state(ino)?)?;
+        let key = key::attribute(ino, name);
+        if mode != SetMode::Any {
+            let exists = record_of(locks.state(ino)?)?.has_attributes && self.store.get(&key)?.is_some();
+            match (mode, exists) {
+                (SetMode::Create, true) => return Err(FsError::new(libc::EEXIST)),
+                (SetMode::Replace, false) => return Err(FsError::new(libc::ENODATA)),
+                _ => {}
+            }
+        }
+        let mut changes = Changes::new();
+        changes.touch(&locks, ino)?.has_attributes = true;
+        changes.batch.put(key, value);
+        self.commit(changes, &mut locks)
+    }
+
+    /// The value of an extended attribute. One get; none if the inode never had an attribute.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is none, `ERANGE`, `EOPNOTSUPP` as for `setxattr`.
+    pub fn getxattr(&self, ino: u64, name: &[u8]) -> FsResult<Vec<u8>> {
+        check_attribute_name(name)?;
+        let inode = self.pin(ino)?;
+        let state = self.read_locked(&inode)?;
+        let value = match record_of(&state)?.has_attributes {
+            true => self.store.get(&key::attribute(ino, name))?,
+            false => None,
+        };
+        value.ok_or_else(|| FsError::new(libc::ENODATA))
+    }
+
+    /// The names of the extended attributes, each with a zero byte after it. One scan; none if the inode never had an
+    /// attribute.
+    ///
+    /// # Errors
+    /// `E2BIG` if they have over 64 KiB.
+    pub fn listxattr(&self, ino: u64) -> FsResult<Vec<u8>> {
+        let inode = self.pin(ino)?;
+        let state = self.read_locked(&inode)?;
+        let mut names = Vec::new();
+        if !record_of(&state)?.has_attributes {
+            return Ok(names);
+        }
+        let (start, end) = key::attributes(ino);
+        self.store.scan(&start, &end, &mut |found, _| {
+            if let Some(Key::Attribute { name, .. }) = Key::decode(found) {
+                names.extend_from_slice(name);
+                names.push(0);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if names.len() > VALUE_BYTES_MAX { Err(FsError::new(libc::E2BIG)) } else { Ok(names) }
+    }
+
+    /// Removes an extended attribute. One get; deletes it and puts the inode's record.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is none.
+    pub fn removexattr(&self, ino: u64, name: &[u8]) -> FsResult<()> {
+        check_attribute_name(name)?;
+        let mut locks = self.lock(&[ino])?;
+        check_exists(locks.state(ino)?)?;
+        let key = key::attribute(ino, name);
+        if !record_of(locks.state(ino)?)?.has_attributes || self.store.get(&key)?.is_none() {
+            return Err(FsError::new(libc::ENODATA));
+        }
+        let mut changes = Changes::new();
+        changes.touch(&locks, ino)?;
+        changes.batch.delete(key);
+        self.commit(changes, &mut locks)
+    }
+}
+
+fn check_exists(state: &State) -> FsResult<()> {
+    if state.is_deleted { Err(FsError::new(libc::ESTALE)) } else { Ok(()) }
+}

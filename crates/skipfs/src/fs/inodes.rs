@@ -1,0 +1,239 @@
+//! The table of the inodes in use: those that the kernel, or another caller, has looked up, and those that requests pin.
+//! Any thread.
+//!
+//! 1. An inode is in the table as long as it has lookups or pins. Then it is removed, with what its state holds.
+//! 2. `removals` grows with each removal of an inode that was changed while it was here, before the removal is visible.
+//!    A record that was read from the store is current if its inode is not here and `removals` has not grown since
+//!    before the read: nobody could have changed the inode meanwhile.
+//! 3. A directory pins its parent (rule 2 of `fs/mod.rs`).
+
+use crate::format::{FileKind, ROOT, Record};
+use parking_lot::lock_api::{ArcRwLockReadGuard, ArcRwLockWriteGuard};
+use parking_lot::{Mutex, RawRwLock, RwLock};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// More than the threads that a file system has.
+const SHARDS: u64 = 64;
+
+pub(super) type ReadGuard = ArcRwLockReadGuard<RawRwLock, State>;
+pub(super) type WriteGuard = ArcRwLockWriteGuard<RawRwLock, State>;
+
+/// Where the record of an inode is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Location {
+    /// In the entry of its only name.
+    Entry { directory: u64, name: Arc<[u8]> },
+    /// Under its number.
+    Own,
+}
+
+/// What may change of an inode. Its lock protects all of it.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) location: Location,
+    /// `None`: it is to be read from the store.
+    pub(super) record: Option<Record>,
+    /// How often it is open.
+    pub(super) opens: u64,
+    /// Whether nothing of it is in the store any more.
+    pub(super) is_deleted: bool,
+    /// Of a directory: how often its entries have changed since it is in the table.
+    pub(super) entry_changes: u64,
+}
+
+impl State {
+    pub(super) fn new(location: Location, record: Option<Record>) -> Self {
+        Self { location, record, opens: 0, is_deleted: false, entry_changes: 0 }
+    }
+}
+
+/// An inode in use.
+#[derive(Debug)]
+pub(super) struct Inode {
+    pub(super) ino: u64,
+    pub(super) kind: FileKind,
+    /// Of a directory: its parent. Changes only under the mutex of renames; a reader needs no order with other memory.
+    parent: AtomicU64,
+    /// Whether its record was changed since it is in the table.
+    is_changed: AtomicBool,
+    state: Arc<RwLock<State>>,
+}
+
+impl Inode {
+    pub(super) fn parent(&self) -> u64 {
+        self.parent.load(Ordering::Relaxed)
+    }
+
+    /// Called under its write lock. The removal that reads it comes later, under the lock of the shard.
+    pub(super) fn mark_changed(&self) {
+        self.is_changed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn read(&self) -> ReadGuard {
+        RwLock::read_arc(&self.state)
+    }
+
+    pub(super) fn write(&self) -> WriteGuard {
+        RwLock::write_arc(&self.state)
+    }
+
+    pub(super) fn try_write(&self) -> Option<WriteGuard> {
+        RwLock::try_write_arc(&self.state)
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    inode: Arc<Inode>,
+    lookups: u64,
+    pins: u64,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Table {
+    shards: Vec<Mutex<HashMap<u64, Slot>>>,
+    removals: AtomicU64,
+}
+
+impl Table {
+    /// A table with the root, which stays.
+    pub(super) fn new(root: Record) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect();
+        let table = Self { shards, removals: AtomicU64::new(0) };
+        let state = State::new(Location::Own, Some(root));
+        table.insert(ROOT, FileKind::Directory, ROOT, state, 0).look_up();
+        table
+    }
+
+    fn shard(&self, ino: u64) -> &Mutex<HashMap<u64, Slot>> {
+        &self.shards[(ino % SHARDS) as usize]
+    }
+
+    /// To be read before an entry that is passed to `insert`. `Acquire`: what was written before the removal is visible.
+    pub(super) fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// Pins an inode that is in the table.
+    pub(super) fn pin(&self, ino: u64) -> Option<Pin<'_>> {
+        let mut shard = self.shard(ino).lock();
+        let slot = shard.get_mut(&ino)?;
+        slot.pins += 1;
+        Some(Pin { table: self, inode: Arc::clone(&slot.inode) })
+    }
+
+    /// Pins an inode, which is added to the table unless it is there. `seen` is `removals` from before the entry was
+    /// read; its record is used only if nothing has changed since. Requires that `parent` is in the table.
+    pub(super) fn insert(&self, ino: u64, kind: FileKind, parent: u64, mut state: State, seen: u64) -> Pin<'_> {
+        let mut shard = self.shard(ino).lock();
+        match shard.entry(ino) {
+            MapEntry::Occupied(mut slot) => {
+                slot.get_mut().pins += 1;
+                Pin { table: self, inode: Arc::clone(&slot.get().inode) }
+            }
+            MapEntry::Vacant(place) => {
+                if self.removals() != seen {
+                    state.record = None;
+                }
+                let (parent, is_changed) = (AtomicU64::new(parent), AtomicBool::new(false));
+                let inode = Arc::new(Inode { ino, kind, parent, is_changed, state: Arc::new(RwLock::new(state)) });
+                place.insert(Slot { inode: Arc::clone(&inode), lookups: 0, pins: 1 });
+                drop(shard);
+                if kind == FileKind::Directory && ino != ROOT {
+                    self.add_pin(inode.parent());
+                }
+                Pin { table: self, inode }
+            }
+        }
+    }
+
+    /// A directory moves to another parent.
+    pub(super) fn set_parent(&self, directory: &Inode, parent: u64) {
+        self.add_pin(parent);
+        let former = directory.parent.swap(parent, Ordering::Relaxed);
+        self.unpin(former);
+    }
+
+    fn add_pin(&self, ino: u64) {
+        if let Some(slot) = self.shard(ino).lock().get_mut(&ino) {
+            slot.pins += 1;
+        }
+    }
+
+    fn unpin(&self, ino: u64) {
+        self.leave(ino, |slot| slot.pins = slot.pins.saturating_sub(1));
+    }
+
+    /// Takes back lookups.
+    pub(super) fn forget(&self, ino: u64, lookups: u64) {
+        if ino != ROOT {
+            self.leave(ino, |slot| slot.lookups = slot.lookups.saturating_sub(lookups));
+        }
+    }
+
+    /// Removes the inode if nothing holds it any more, and then perhaps its parents.
+    fn leave(&self, ino: u64, change: impl Fn(&mut Slot)) {
+        let mut next = Some(ino);
+        let mut is_first = true;
+        while let Some(ino) = next.take() {
+            let mut shard = self.shard(ino).lock();
+            let Some(slot) = shard.get_mut(&ino) else { return };
+            if is_first {
+                change(slot);
+            } else {
+                slot.pins = slot.pins.saturating_sub(1);
+            }
+            is_first = false;
+            if slot.pins > 0 || slot.lookups > 0 {
+                return;
+            }
+            let inode = Arc::clone(&slot.inode);
+            if inode.is_changed.load(Ordering::Acquire) {
+                self.removals.fetch_add(1, Ordering::Release);
+            }
+            shard.remove(&ino);
+            if inode.kind == FileKind::Directory && ino != ROOT {
+                next = Some(inode.parent());
+            }
+        }
+    }
+
+    /// The number of inodes in the table.
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+/// Keeps an inode in the table.
+#[derive(Debug)]
+pub(super) struct Pin<'t> {
+    table: &'t Table,
+    inode: Arc<Inode>,
+}
+
+impl Pin<'_> {
+    /// Adds a lookup, which `forget` takes back.
+    pub(super) fn look_up(&self) {
+        if let Some(slot) = self.table.shard(self.ino).lock().get_mut(&self.ino) {
+            slot.lookups += 1;
+        }
+    }
+}
+
+impl std::ops::Deref for Pin<'_> {
+    type Target = Inode;
+
+    fn deref(&self) -> &Inode {
+        &self.inode
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.table.unpin(self.inode.ino);
+    }
+}

@@ -1,0 +1,135 @@
+//! Making, opening and closing a file system. One thread, before and after all requests.
+
+use super::change::delete_data;
+use super::inodes::Table;
+use super::numbers::Numbers;
+use super::system::{SkipFs, damaged};
+use crate::error::{FsError, FsResult};
+use crate::format::{Attributes, FileKind, Key, Layout, ROOT, Record, Superblock, Timestamp, key};
+use crate::store::{Batch, Store};
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+
+/// What is decided when a file system is made.
+#[derive(Clone, Copy, Debug)]
+pub struct MkfsOptions {
+    /// Where the content of small files is.
+    pub layout: Layout,
+    /// Most bytes of a file whose content is one item that every write replaces; at most 256 KiB.
+    pub small_bytes: u32,
+    /// The owner of the root directory.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its permissions.
+    pub permissions: u32,
+}
+
+/// 4096 bytes: small enough for a record that is put again at each change of attributes.
+impl Default for MkfsOptions {
+    fn default() -> Self {
+        Self {
+            layout: Layout::Inline { up_to: 4096 },
+            small_bytes: 16 << 10,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            permissions: 0o755,
+        }
+    }
+}
+
+impl<S: Store> SkipFs<S> {
+    /// Makes an empty file system in an empty store, and syncs it. One batch.
+    ///
+    /// # Errors
+    /// `EEXIST` if there is a file system, `ENOTEMPTY` if the store has other data, `EINVAL` for sizes out of range.
+    pub fn mkfs(store: &S, options: &MkfsOptions) -> FsResult<()> {
+        // Numbers begin after the root's.
+        let superblock = Superblock { layout: options.layout, small_bytes: options.small_bytes, unused_from: ROOT + 1 };
+        if !superblock.is_valid() {
+            return Err(FsError::with_detail(libc::EINVAL, format!("sizes out of range: {options:?}")));
+        }
+        if store.get(key::superblock())?.is_some() {
+            return Err(FsError::with_detail(libc::EEXIST, "the store has a file system"));
+        }
+        let mut is_empty = true;
+        store.scan(&[], &[0xff], &mut |_, _| {
+            is_empty = false;
+            ControlFlow::Break(())
+        })?;
+        if !is_empty {
+            return Err(FsError::with_detail(libc::ENOTEMPTY, "the store has other data"));
+        }
+        let now = Timestamp::now();
+        let mut root = Record::new(Attributes {
+            ino: ROOT,
+            kind: FileKind::Directory,
+            permissions: options.permissions & 0o7777,
+            uid: options.uid,
+            gid: options.gid,
+            nlink: 2,
+            rdev: 0,
+            size: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+        });
+        root.parent = ROOT;
+        let mut batch = Batch::new();
+        batch.put(key::superblock(), superblock.encode());
+        batch.put(key::inode(ROOT), root.encode());
+        store.commit(batch)?;
+        store.sync()
+    }
+
+    /// Opens the file system of a store. Two gets and one scan; then deletes what was unlinked while it was open when the
+    /// last opening ended in a crash, one get and one batch for each.
+    ///
+    /// # Errors
+    /// `ENOENT` if the store has no file system, `EIO` if its records are damaged.
+    pub fn open(store: S) -> FsResult<Self> {
+        let bytes = store.get(key::superblock())?;
+        let bytes = bytes.ok_or_else(|| FsError::with_detail(libc::ENOENT, "the store has no file system"))?;
+        let superblock = Superblock::decode(&bytes).map_err(damaged(key::superblock()))?;
+        let root_key = key::inode(ROOT);
+        let root = store.get(&root_key)?.ok_or_else(|| FsError::damaged(&root_key, "there is none"))?;
+        let root = Record::decode(&root).map_err(damaged(&root_key))?;
+        if root.attributes.ino != ROOT || !root.attributes.is_directory() {
+            return Err(FsError::damaged(&root_key, "not a root directory"));
+        }
+        delete_orphans(&store)?;
+        let (table, numbers) = (Table::new(root), Numbers::new(superblock));
+        Ok(Self { store, superblock, table, numbers, renames: Mutex::new(()) })
+    }
+
+    /// Syncs and closes the store. Requests fail afterwards.
+    ///
+    /// # Errors
+    /// Those of the store, which is closed in any case.
+    pub fn close(&self) -> FsResult<()> {
+        self.store.close()
+    }
+}
+
+fn delete_orphans(store: &impl Store) -> FsResult<()> {
+    let mut orphans = Vec::new();
+    let (start, end) = key::ORPHANS;
+    store.scan(start, end, &mut |found, _| {
+        if let Some(Key::Orphan(ino)) = Key::decode(found) {
+            orphans.push(ino);
+        }
+        ControlFlow::Continue(())
+    })?;
+    for ino in orphans {
+        let mut batch = Batch::new();
+        let record_key = key::inode(ino);
+        if let Some(bytes) = store.get(&record_key)? {
+            let record = Record::decode(&bytes).map_err(damaged(&record_key))?;
+            delete_data(&mut batch, &record);
+        }
+        batch.delete(record_key);
+        batch.delete(key::orphan(ino));
+        store.commit(batch)?;
+    }
+    Ok(())
+}
