@@ -1,1 +1,9 @@
-//! x
+//! The tests of the file system: formats, requests against a model, crashes, and real mounts.
+
+mod checker;
+mod costs;
+mod crash;
+mod formats;
+mod model;
+mod requests;
+mod support;

@@ -43,7 +43,7 @@ pub(super) fn judge(gathered: Gathered) -> Report {
             report.findings.push(finding(place, "inode number", expected, ino));
         }
     }
-    if !inodes.get(&ROOT).is_some_and(|root| root.record.is_some()) {
+    if inodes.get(&ROOT).is_none_or(|root| root.record.is_none()) {
         report.findings.push(finding(&key::inode(ROOT), "root directory", "a record", "none"));
     }
     report

