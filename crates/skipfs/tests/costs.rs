@@ -3,7 +3,7 @@
 
 use crate::support::{CALLER, Memory};
 use skipfs::store::{AlluviumStore, Counted, Counts};
-use skipfs::{Layout, MkfsOptions, ROOT, RenameMode, SetAttributes, SkipFs, Visit, WriteOptions};
+use skipfs::{FsResult, Layout, MkfsOptions, ROOT, RenameMode, SetAttributes, SkipFs, Visit, WriteOptions};
 
 type Fs = SkipFs<Counted<AlluviumStore>>;
 
@@ -32,21 +32,21 @@ fn cost(fs: &Fs, request: impl FnOnce()) -> [u64; 6] {
 }
 
 /// Looks up a file, uses it, and forgets it.
-fn with(fs: &Fs, name: &[u8], request: impl FnOnce(u64)) {
+fn with<T>(fs: &Fs, name: &[u8], request: impl FnOnce(u64) -> FsResult<T>) {
     let ino = fs.lookup(ROOT, name).unwrap().ino;
-    request(ino);
+    request(ino).unwrap();
     fs.forget(ino, 1);
 }
 
 fn append(fs: &Fs, name: &[u8], bytes: usize) {
     with(fs, name, |ino| {
         let options = WriteOptions { append: true, ..WriteOptions::default() };
-        fs.write(ino, 0, &vec![b'y'; bytes], options).map(drop).unwrap();
+        fs.write(ino, 0, &vec![b'y'; bytes], options)
     });
 }
 
 fn read(fs: &Fs, name: &[u8], offset: u64, bytes: usize) {
-    with(fs, name, |ino| assert_eq!(fs.read(ino, offset, bytes).unwrap().len(), bytes));
+    with(fs, name, |ino| fs.read(ino, offset, bytes).map(|found| assert_eq!(found.len(), bytes)));
 }
 
 /// The costs of all requests in a layout, in the order of `EXPECTED`.
@@ -66,7 +66,7 @@ fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
     let mut costs = vec![("lookup and create", cost(fs, || unfinished(b"new")))];
     let mut add = |what, cost| costs.push((what, cost));
     add("write 1000 bytes to a new file", cost(fs, || append(fs, b"new", 1000)));
-    add("lookup, getattr", cost(fs, || with(fs, b"small", |ino| drop(fs.getattr(ino).unwrap()))));
+    add("lookup, getattr", cost(fs, || with(fs, b"small", |ino| fs.getattr(ino))));
     add("read 1000 bytes", cost(fs, || read(fs, b"small", 0, 1000)));
     add("append 1000 bytes", cost(fs, || append(fs, b"small", 1000)));
     add("read 10,000 bytes", cost(fs, || read(fs, b"medium", 0, 10_000)));
@@ -75,13 +75,13 @@ fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
     add(
         "write 4 KiB of a block",
         cost(fs, || {
-            with(fs, b"large", |ino| drop(fs.write(ino, 8192, &[1; 4096], WriteOptions::default()).unwrap()));
+            with(fs, b"large", |ino| fs.write(ino, 8192, &[1; 4096], WriteOptions::default()));
         }),
     );
     add(
         "write 100 bytes of a block",
         cost(fs, || {
-            with(fs, b"large", |ino| drop(fs.write(ino, 16_384, &[1; 100], WriteOptions::default()).unwrap()));
+            with(fs, b"large", |ino| fs.write(ino, 16_384, &[1; 100], WriteOptions::default()));
         }),
     );
     add("read 4 KiB of a file with blocks", cost(fs, || read(fs, b"large", 8192, 4096)));
@@ -90,19 +90,19 @@ fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
         "chmod",
         cost(fs, || {
             let set = SetAttributes { permissions: Some(0o600), ..SetAttributes::default() };
-            with(fs, b"small", |ino| drop(fs.setattr(ino, &set).unwrap()));
+            with(fs, b"small", |ino| fs.setattr(ino, &set));
         }),
     );
     add("rename", cost(fs, || fs.rename(ROOT, b"moved", ROOT, b"name", RenameMode::Replace).unwrap()));
     add(
         "link",
         cost(fs, || {
-            with(fs, b"name", |ino| drop(fs.link(ino, ROOT, b"other").unwrap()));
+            with(fs, b"name", |ino| fs.link(ino, ROOT, b"other"));
             let ino = fs.lookup(ROOT, b"other").unwrap().ino;
             fs.forget(ino, 2);
         }),
     );
-    add("lookup of a linked file", cost(fs, || with(fs, b"name", drop)));
+    add("lookup of a linked file", cost(fs, || with(fs, b"name", |_| Ok(()))));
     add(
         "mkdir",
         cost(fs, || {
@@ -130,11 +130,38 @@ fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
     costs
 }
 
+/// In the same order: what `Items` costs, and `Inline` where that is different.
+const EXPECTED: &[([u64; 6], Option<[u64; 6]>)] = &[
+    ([2, 2, 0, 0, 0, 1], None),
+    ([1, 2, 0, 0, 0, 1], Some([1, 1, 0, 0, 0, 1])),
+    ([1, 0, 0, 0, 0, 0], None),
+    ([2, 0, 0, 0, 0, 0], Some([1, 0, 0, 0, 0, 0])),
+    ([2, 2, 0, 0, 0, 1], Some([1, 1, 0, 0, 0, 1])),
+    ([2, 0, 0, 0, 0, 0], None),
+    ([2, 2, 0, 0, 0, 1], None),
+    ([5, 0, 0, 0, 0, 0], None),
+    ([1, 2, 0, 0, 0, 1], None),
+    ([3, 2, 0, 0, 0, 1], None),
+    ([2, 0, 0, 0, 0, 0], None),
+    ([5, 0, 0, 0, 4, 0], None),
+    ([1, 1, 0, 0, 0, 1], None),
+    ([2, 2, 1, 0, 0, 1], None),
+    ([3, 4, 0, 0, 0, 1], None),
+    ([2, 0, 0, 0, 0, 0], None),
+    ([1, 2, 0, 0, 0, 1], None),
+    ([1, 1, 1, 0, 1, 1], None),
+    ([1, 1, 2, 0, 0, 1], Some([1, 1, 1, 0, 0, 1])),
+    ([1, 1, 1, 1, 0, 1], None),
+    ([1, 0, 0, 0, 1, 0], None),
+];
+
 #[test]
 fn requests_cost_what_is_documented() {
     let (items, inline) = (measured(Layout::Items), measured(Layout::Inline { up_to: 4096 }));
-    println!("gets, puts, deletes, range deletes, scans, commits");
-    for ((what, items), (_, inline)) in items.iter().zip(&inline) {
-        println!("{what}: Items {items:?}, Inline {inline:?}");
+    assert_eq!((items.len(), inline.len()), (EXPECTED.len(), EXPECTED.len()));
+    for (at, (of_items, of_inline)) in EXPECTED.iter().enumerate() {
+        let what = items[at].0;
+        assert_eq!(items[at].1, *of_items, "Items: {what}");
+        assert_eq!(inline[at].1, of_inline.unwrap_or(*of_items), "Inline: {what}");
     }
 }

@@ -163,7 +163,9 @@ fn reading_a_directory_while_it_changes_returns_each_name_once() {
             }
             for new in [format!("!{offset}"), "~".repeat(offset as usize % 200 + 1)] {
                 let made = fs.mknod(ROOT, new.as_bytes(), libc::S_IFREG, 0, CALLER);
-                made.map_or((), |made| fs.forget(made.ino, 1));
+                if let Ok(made) = made {
+                    fs.forget(made.ino, 1);
+                }
             }
         }
         let numbers: Vec<&[u8]> =
@@ -180,8 +182,10 @@ fn reading_a_directory_while_it_changes_returns_each_name_once() {
             })
             .unwrap();
             again.iter().for_each(|(_, ino)| fs.forget(*ino, 1));
-            assert!(again.len() > 100 && again.len() < found.len());
-            assert!(again.iter().all(|entry| found[10..].contains(entry)));
+            assert!(again.len() > 100 && again.len() < found.len(), "{} of {}", again.len(), found.len());
+            // Others may have been made again.
+            let is_new = |name: &[u8]| !name[0].is_ascii_digit();
+            assert!(again.iter().all(|entry| is_new(&entry.0) || found[10..].contains(entry)));
         }
     }
     assert_eq!(fs.inodes_in_use(), 1);

@@ -29,6 +29,8 @@ pub struct DirectoryHandle {
     /// Entries after those.
     ahead: VecDeque<(Box<[u8]>, Entry)>,
     page: usize,
+    /// Whether there were no entries after `ahead`.
+    is_last: bool,
     /// The directory's `entry_changes` and the table's `removals` when `ahead` was read.
     seen_changes: u64,
     seen_removals: u64,
@@ -80,7 +82,7 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::new(libc::ENOTDIR));
         }
         let (returned, ahead) = (Vec::new(), VecDeque::new());
-        Ok(DirectoryHandle { ino, returned, ahead, page: PAGE_MIN, seen_changes: 0, seen_removals: 0 })
+        Ok(DirectoryHandle { ino, returned, ahead, page: PAGE_MIN, is_last: false, seen_changes: 0, seen_removals: 0 })
     }
 
     /// Calls `visit` with the entries from an offset on: 0, or the `next_offset` of an entry that this handle has
@@ -118,6 +120,7 @@ impl<S: Store> SkipFs<S> {
         if at == 0 {
             handle.returned.clear();
             handle.ahead.clear();
+            handle.is_last = false;
         }
         while at < DOTS {
             let (name, ino): (&[u8], u64) = if at == 0 { (b".", directory.ino) } else { (b"..", directory.parent()) };
@@ -154,7 +157,8 @@ impl<S: Store> SkipFs<S> {
             return Ok(None);
         }
         let state = self.read_locked(directory)?;
-        if handle.ahead.is_empty() || handle.seen_changes != state.entry_changes {
+        let is_changed = handle.seen_changes != state.entry_changes;
+        if is_changed || (handle.ahead.is_empty() && !handle.is_last) {
             handle.seen_changes = state.entry_changes;
             self.read_ahead(handle)?;
         }
@@ -226,6 +230,7 @@ impl<S: Store> SkipFs<S> {
             }
             if handle.ahead.len() < handle.page { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
+        handle.is_last = handle.ahead.len() < handle.page;
         handle.page = (handle.page * 2).min(PAGE_MAX);
         // What comes before damage can be read.
         match failed {
