@@ -29,6 +29,7 @@ pub mod check;
 mod error;
 pub mod format;
 mod fs;
+pub mod fuse;
 pub mod store;
 
 pub use error::{FsError, FsResult};

@@ -5,5 +5,6 @@ mod costs;
 mod crash;
 mod formats;
 mod model;
+mod mounted;
 mod requests;
 mod support;

@@ -296,6 +296,7 @@ impl Tree {
                 let inode = self.file(&File::At(path.clone()))?;
                 if *truncates {
                     self.inodes[inode].content.clear();
+                    self.inodes[inode].drop_privileges();
                 }
                 self.open.push(inode);
                 Ok(String::new())

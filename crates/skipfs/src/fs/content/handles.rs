@@ -10,7 +10,7 @@ use crate::store::{Batch, Store};
 
 impl<S: Store> SkipFs<S> {
     /// Opens a file: its content stays until it is released as often as it was opened. No operation of the store, except
-    /// for `truncates` (`O_TRUNC`).
+    /// for `truncates` (`O_TRUNC`), which also takes away set-user-ID and set-group-ID.
     ///
     /// # Errors
     /// `ESTALE` if it was deleted, `EISDIR` for a directory, `EINVAL` for others that are no files.
@@ -25,6 +25,7 @@ impl<S: Store> SkipFs<S> {
             let mut record = record_of(locks.state(ino)?)?.clone();
             truncate(self, &mut changes.batch, &mut record, 0)?;
             record.attributes.modified(changes.now);
+            record.attributes.drop_privileges();
             *changes.record(&locks, ino)? = record;
             self.commit(changes, &mut locks)?;
         }

@@ -1,0 +1,326 @@
+//! Real mounts: system calls and programs on the file system. They need root and `/dev/fuse`.
+//!
+//! Every test waits for what it expects, never for a time.
+
+use crate::support::{LAYOUTS, options, small, with_private_mounts};
+use nix::sys::signal::Signal;
+use rustix::fs::{FallocateFlags, XattrFlags};
+use skipfs::check::{Report, check};
+use skipfs::fuse::{MountOptions, Mounted, mount, spawn};
+use skipfs::store::AlluviumStore;
+use skipfs::{Layout, SkipFs};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// A store with a file system, and a mount point.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(layout: Layout) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("mount")).unwrap();
+        let place = Self { directory };
+        let store = place.store();
+        SkipFs::mkfs(&store, &small(layout)).unwrap();
+        SkipFs::open(store).unwrap().close().unwrap();
+        place
+    }
+
+    fn store_path(&self) -> PathBuf {
+        self.directory.path().join("store")
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.directory.path().join("mount")
+    }
+
+    /// A process that another test starts has the lock of a closed store until it executes its program.
+    fn store(&self) -> AlluviumStore {
+        loop {
+            match AlluviumStore::open(self.store_path(), options()) {
+                Err(error) if error.errno() == libc::EBUSY => std::thread::yield_now(),
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
+    fn mount(&self, options: &MountOptions) -> Mounted<AlluviumStore> {
+        spawn(Arc::new(SkipFs::open(self.store()).unwrap()), self.mount_point(), options).unwrap()
+    }
+
+    /// Unmounts and checks. Such a process also has the files that were just closed.
+    fn unmount(&self, mut mounted: Mounted<AlluviumStore>) -> Report {
+        while let Err(error) = mounted.unmount() {
+            assert_eq!(error.errno(), libc::EBUSY, "{error}");
+            std::thread::yield_now();
+        }
+        let report = check(&self.store()).unwrap();
+        assert!(report.is_sound() && report.orphans.is_empty(), "{report:#?}");
+        report
+    }
+}
+
+/// Runs a test in both layouts, with and without the write-back cache.
+fn everywhere(name: &str, test: impl Fn(&Path) + Sync) {
+    with_private_mounts(name, || {
+        for (layout, write_back_cache) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+            println!("{layout:?}, write-back cache: {write_back_cache}");
+            let place = Place::new(layout);
+            let mounted = place.mount(&MountOptions { write_back_cache, ..MountOptions::default() });
+            test(&place.mount_point());
+            place.unmount(mounted);
+        }
+    });
+}
+
+fn names(path: &Path) -> BTreeSet<String> {
+    fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+#[test]
+fn files_and_directories_are_made_moved_and_removed() {
+    everywhere("files_and_directories_are_made_moved_and_removed", |root| {
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), "silt").unwrap();
+        fs::write(root.join("a/other"), vec![7; 700_000]).unwrap();
+        assert_eq!(fs::read(root.join("a/b/file")).unwrap(), b"silt");
+        assert_eq!(fs::read(root.join("a/other")).unwrap(), vec![7; 700_000]);
+        assert_eq!(fs::metadata(root.join("a")).unwrap().nlink(), 3);
+
+        fs::hard_link(root.join("a/b/file"), root.join("link")).unwrap();
+        let (one, other) = (fs::metadata(root.join("a/b/file")).unwrap(), fs::metadata(root.join("link")).unwrap());
+        assert_eq!((one.ino(), one.nlink(), one.len()), (other.ino(), 2, 4));
+        symlink("a/b/file", root.join("symlink")).unwrap();
+        assert_eq!(fs::read_link(root.join("symlink")).unwrap(), Path::new("a/b/file"));
+        assert_eq!(fs::read(root.join("symlink")).unwrap(), b"silt");
+        assert_eq!(names(root), ["a", "link", "symlink"].map(String::from).into());
+
+        fs::rename(root.join("a/b"), root.join("c")).unwrap();
+        assert_eq!(fs::read(root.join("c/file")).unwrap(), b"silt");
+        assert_eq!(fs::metadata(root.join("a")).unwrap().nlink(), 2);
+        fs::rename(root.join("a/other"), root.join("c/file")).unwrap();
+        assert_eq!(fs::metadata(root.join("c/file")).unwrap().len(), 700_000);
+        assert_eq!(fs::metadata(root.join("link")).unwrap().nlink(), 1);
+        assert_eq!(errno(fs::rename(root.join("c"), root.join("c/d"))), Some(libc::EINVAL));
+        assert_eq!(errno(fs::remove_dir(root.join("c"))), Some(libc::ENOTEMPTY));
+        assert_eq!(errno(fs::create_dir(root.join("c"))), Some(libc::EEXIST));
+        assert_eq!(fs::metadata(root.join("none")).unwrap_err().kind(), ErrorKind::NotFound);
+        fs::write(root.join("none"), "now it is there").unwrap();
+        assert_eq!(errno(fs::write(root.join("n".repeat(256)), "")), Some(libc::ENAMETOOLONG));
+        fs::remove_dir_all(root.join("c")).unwrap();
+        assert_eq!(names(root), ["a", "link", "none", "symlink"].map(String::from).into());
+    });
+}
+
+#[test]
+fn attributes_are_kept() {
+    everywhere("attributes_are_kept", |root| {
+        let file = root.join("file");
+        fs::write(&file, "silt").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o6751)).unwrap();
+        std::os::unix::fs::chown(&file, Some(12), Some(13)).unwrap();
+        let found = fs::metadata(&file).unwrap();
+        assert_eq!((found.uid(), found.gid(), found.permissions().mode() & 0o7777), (12, 13, 0o751));
+        let time = std::time::UNIX_EPOCH + std::time::Duration::new(12_345, 678);
+        File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), time);
+
+        rustix::fs::setxattr(&file, "user.color", b"brown", XattrFlags::empty()).unwrap();
+        let exists = rustix::fs::setxattr(&file, "user.color", b"", XattrFlags::CREATE);
+        assert_eq!(exists, Err(rustix::io::Errno::EXIST));
+        let mut value = [0; 9];
+        assert_eq!(rustix::fs::getxattr(&file, "user.color", &mut value), Ok(5));
+        assert_eq!(&value[..5], b"brown");
+        assert_eq!(rustix::fs::getxattr(&file, "user.color", &mut [0; 3]), Err(rustix::io::Errno::RANGE));
+        let mut listed = [0; 99];
+        let length = rustix::fs::listxattr(&file, &mut listed).unwrap();
+        assert_eq!(&listed[..length], b"user.color\0");
+        rustix::fs::removexattr(&file, "user.color").unwrap();
+        assert_eq!(rustix::fs::getxattr(&file, "user.color", &mut value), Err(rustix::io::Errno::NODATA));
+
+        nix::unistd::mkfifo(&root.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(fs::metadata(root.join("fifo")).unwrap().file_type().is_fifo());
+        let space = rustix::fs::statvfs(root).unwrap();
+        assert!(space.f_bavail > 0 && space.f_namemax == 255);
+    });
+}
+
+#[test]
+fn open_files_behave() {
+    everywhere("open_files_behave", |root| {
+        let path = root.join("file");
+        let open = |options: &mut OpenOptions| options.read(true).write(true).open(&path);
+        let mut file = open(OpenOptions::new().create_new(true)).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        assert_eq!(errno(open(OpenOptions::new().create_new(true))), Some(libc::EEXIST));
+
+        // Two writers that append.
+        let appender = || OpenOptions::new().append(true).open(&path).unwrap();
+        let (mut one, mut other) = (appender(), appender());
+        for round in 0..50 {
+            one.write_all(&[round; 10]).unwrap();
+            other.write_all(&[round + 100; 10]).unwrap();
+        }
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 101_000);
+        assert!(
+            bytes[100_000..].chunks(20).zip(0..).all(|(both, round)| both == [[round; 10], [round + 100; 10]].concat())
+        );
+
+        // Without a name.
+        fs::remove_file(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap_err().kind(), ErrorKind::NotFound);
+        file.write_all_at(b"silt", 5000).unwrap();
+        file.set_len(5002).unwrap();
+        file.seek(SeekFrom::Start(4999)).unwrap();
+        let mut rest = Vec::new();
+        file.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, [1, b's', b'i']);
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        drop((file, one, other));
+
+        // Holes, and truncation at opening.
+        let file = open(OpenOptions::new().create(true).truncate(false)).unwrap();
+        file.write_all_at(&[9; 8192], 300_000).unwrap();
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, hole, 301_000, 1000).unwrap();
+        let mut bytes = vec![1; 8192];
+        file.read_exact_at(&mut bytes, 300_000).unwrap();
+        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == if (1000..2000).contains(&at) { 0 } else { 9 }));
+        assert_eq!(file.metadata().unwrap().len(), 308_192);
+        file.sync_all().unwrap();
+        let again = OpenOptions::new().write(true).truncate(true).open(&path).unwrap();
+        assert_eq!((again.metadata().unwrap().len(), file.metadata().unwrap().len()), (0, 0));
+        // The kernel's own end of an I/O past its page cache.
+        drop(OpenOptions::new().write(true).custom_flags(libc::O_SYNC).open(&path).unwrap());
+    });
+}
+
+#[test]
+fn mapped_files_reach_the_store() {
+    everywhere("mapped_files_reach_the_store", |root| {
+        let path = root.join("file");
+        let bytes: Vec<u8> = (0..600_000u32).map(|at| (at / 1000) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let length = bytes.len();
+        // SAFETY: a new mapping; the file is that long and stays so.
+        let address = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        assert_ne!(address, libc::MAP_FAILED);
+        // SAFETY: the mapping has these bytes, and nothing else refers to it until it is unmapped.
+        let mapped = unsafe { std::slice::from_raw_parts_mut(address.cast::<u8>(), length) };
+        assert_eq!(mapped, bytes);
+        mapped[5000..5004].copy_from_slice(b"silt");
+        mapped[length - 1] = 1;
+        // SAFETY: the mapping begins there and has these bytes; the slice is not used any more.
+        unsafe {
+            assert_eq!(libc::msync(address, length, libc::MS_SYNC), 0);
+            assert_eq!(libc::munmap(address, length), 0);
+        }
+        drop(file);
+        let found = fs::read(&path).unwrap();
+        assert_eq!((&found[4999..5005], found[length - 1], found.len()), (&b"\x04silt\x05"[..], 1, length));
+    });
+}
+
+#[test]
+fn ten_thousand_files_are_listed_while_they_are_removed() {
+    everywhere("ten_thousand_files_are_listed_while_they_are_removed", |root| {
+        let directory = root.join("many");
+        fs::create_dir(&directory).unwrap();
+        for number in 0..10_000 {
+            File::create(directory.join(format!("file{number}"))).unwrap();
+        }
+        assert_eq!(names(&directory).len(), 10_000);
+        let (mut seen, mut removed) = (BTreeSet::new(), 0);
+        for entry in fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap();
+            assert!(seen.insert(entry.file_name()), "twice: {entry:?}");
+            if seen.len().is_multiple_of(2) {
+                fs::remove_file(entry.path()).unwrap();
+                removed += 1;
+            }
+        }
+        assert_eq!((seen.len(), removed, names(&directory).len()), (10_000, 5000, 5000));
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(names(root).is_empty());
+    });
+}
+
+/// A tree that programs have copied is the same after the file system was unmounted and mounted again.
+#[test]
+fn programs_find_what_they_copied_after_another_mount() {
+    with_private_mounts("programs_find_what_they_copied_after_another_mount", || {
+        for layout in LAYOUTS {
+            let place = Place::new(layout);
+            let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let copy = place.mount_point().join("copy");
+            let run = |program: &str, arguments: &[&Path]| {
+                let done = Command::new(program).arg("-r").args(arguments).output().unwrap();
+                assert!(done.status.success(), "{program}: {done:?}");
+            };
+            let mounted = place.mount(&MountOptions::default());
+            run("cp", &[source, &copy]);
+            let report = place.unmount(mounted);
+            assert!(report.files > 30 && report.bytes > 100_000, "{report:?}");
+            let mounted = place.mount(&MountOptions { read_only: true, ..MountOptions::default() });
+            run("diff", &[source, &copy]);
+            assert_eq!(errno(fs::write(copy.join("new"), "")), Some(libc::EROFS));
+            place.unmount(mounted);
+        }
+    });
+}
+
+#[test]
+fn one_mount_at_a_time_and_a_signal_ends_it() {
+    with_private_mounts("one_mount_at_a_time_and_a_signal_ends_it", || {
+        let place = Place::new(LAYOUTS[1]);
+        let (options, mount_options) = (options(), MountOptions::default());
+        let mut mounted = place.mount(&mount_options);
+        let second = mount(place.store_path(), options.clone(), place.mount_point(), &mount_options);
+        let error = second.unwrap_err();
+        assert!(error.errno() == libc::EBUSY && error.to_string().contains("is open in another process"), "{error}");
+
+        // What is in use stays mounted.
+        let open = File::create(place.mount_point().join("open")).unwrap();
+        assert_eq!(mounted.unmount().unwrap_err().errno(), libc::EBUSY);
+        (&open).write_all(b"silt").unwrap();
+        drop(open);
+        place.unmount(mounted);
+
+        std::thread::scope(|scope| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let (place, mount_options) = (&place, &mount_options);
+            let served = scope.spawn(move || {
+                send.send(nix::sys::pthread::pthread_self()).unwrap();
+                mount(place.store_path(), options, place.mount_point(), mount_options)
+            });
+            let thread = receive.recv().unwrap();
+            while !place.mount_point().join("open").exists() {
+                assert!(!served.is_finished(), "{:?}", served.join());
+                std::thread::yield_now();
+            }
+            fs::write(place.mount_point().join("new"), "sand").unwrap();
+            nix::sys::pthread::pthread_kill(thread, Signal::SIGTERM).unwrap();
+            served.join().unwrap().unwrap();
+        });
+        assert!(names(&place.mount_point()).is_empty(), "unmounted");
+        let report = check(&place.store()).unwrap();
+        assert!(report.is_sound() && report.files == 2 && report.bytes == 8, "{report:?}");
+    });
+}
