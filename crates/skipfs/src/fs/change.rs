@@ -44,7 +44,7 @@ impl Changes {
     /// The entries of a directory change, and it gets or loses subdirectories.
     pub(super) fn change_entries(&mut self, locks: &LockSet<'_>, directory: u64, subdirectories: i32) -> FsResult<()> {
         let now = self.now;
-        self.state(locks, directory)?.entry_changes += 1;
+        self.state(locks, directory)?.entries.change();
         self.record(locks, directory)?.attributes.modified(now);
         self.add_subdirectories(locks, directory, subdirectories)
     }

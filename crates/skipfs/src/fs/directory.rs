@@ -6,7 +6,7 @@
 //!
 //! A page that was read ahead is used as long as no entry of the directory has changed, and is then read again.
 
-use super::inodes::Pin;
+use super::inodes::{EntriesVersion, Pin};
 use super::system::{SkipFs, damaged, record_of};
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, Entry, FileKind, Key, key};
@@ -31,8 +31,8 @@ pub struct DirectoryHandle {
     page: usize,
     /// Whether there were no entries after `ahead`.
     is_last: bool,
-    /// The directory's `entry_changes` and the table's `removals` when `ahead` was read.
-    seen_changes: u64,
+    /// The version of the entries and the table's `removals` when `ahead` was read. No version is the default.
+    seen_entries: EntriesVersion,
     seen_removals: u64,
 }
 
@@ -82,7 +82,15 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::new(libc::ENOTDIR));
         }
         let (returned, ahead) = (Vec::new(), VecDeque::new());
-        Ok(DirectoryHandle { ino, returned, ahead, page: PAGE_MIN, is_last: false, seen_changes: 0, seen_removals: 0 })
+        Ok(DirectoryHandle {
+            ino,
+            returned,
+            ahead,
+            page: PAGE_MIN,
+            is_last: false,
+            seen_entries: EntriesVersion::default(),
+            seen_removals: 0,
+        })
     }
 
     /// Calls `visit` with the entries from an offset on: 0, or the `next_offset` of an entry that this handle has
@@ -157,9 +165,9 @@ impl<S: Store> SkipFs<S> {
             return Ok(None);
         }
         let state = self.read_locked(directory)?;
-        let is_changed = handle.seen_changes != state.entry_changes;
+        let is_changed = handle.seen_entries != state.entries;
         if is_changed || (handle.ahead.is_empty() && !handle.is_last) {
-            handle.seen_changes = state.entry_changes;
+            handle.seen_entries = state.entries;
             self.read_ahead(handle)?;
         }
         let Some((name, entry)) = handle.ahead.front() else { return Ok(None) };

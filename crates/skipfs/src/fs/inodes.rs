@@ -40,13 +40,27 @@ pub(super) struct State {
     pub(super) opens: u64,
     /// Whether nothing of it is in the store any more.
     pub(super) is_deleted: bool,
-    /// Of a directory: how often its entries have changed since it is in the table.
-    pub(super) entry_changes: u64,
+    /// Changes with the entries of a directory, and with each stay in the table: no two states of the entries that a
+    /// table has seen have the same.
+    pub(super) entries: EntriesVersion,
+}
+
+/// A state of the entries of a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EntriesVersion {
+    stay: u64,
+    changes: u64,
+}
+
+impl EntriesVersion {
+    pub(super) fn change(&mut self) {
+        self.changes += 1;
+    }
 }
 
 impl State {
     pub(super) fn new(location: Location, record: Option<Record>) -> Self {
-        Self { location, record, opens: 0, is_deleted: false, entry_changes: 0 }
+        Self { location, record, opens: 0, is_deleted: false, entries: EntriesVersion::default() }
     }
 }
 
@@ -97,13 +111,15 @@ struct Slot {
 pub(super) struct Table {
     shards: Vec<Mutex<HashMap<u64, Slot>>>,
     removals: AtomicU64,
+    /// The number of inodes that were added so far. The root is the first, 1.
+    stays: AtomicU64,
 }
 
 impl Table {
     /// A table with the root, which stays.
     pub(super) fn new(root: Record) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect();
-        let table = Self { shards, removals: AtomicU64::new(0) };
+        let table = Self { shards, removals: AtomicU64::new(0), stays: AtomicU64::new(0) };
         let state = State::new(Location::Own, Some(root));
         table.insert(ROOT, FileKind::Directory, ROOT, state, 0).look_up();
         table
@@ -139,6 +155,8 @@ impl Table {
                 if self.removals() != seen {
                     state.record = None;
                 }
+                // Only distinct numbers matter, not their order.
+                state.entries.stay = self.stays.fetch_add(1, Ordering::Relaxed) + 1;
                 let (parent, is_changed) = (AtomicU64::new(parent), AtomicBool::new(false));
                 let inode = Arc::new(Inode { ino, kind, parent, is_changed, state: Arc::new(RwLock::new(state)) });
                 place.insert(Slot { inode: Arc::clone(&inode), lookups: 0, pins: 1 });
