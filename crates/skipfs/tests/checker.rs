@@ -92,6 +92,10 @@ fn content_that_does_not_fit_the_record_is_found() {
         change(store, batch, &key::entry(2, b"file"), |record| record.attributes.size = 19_999);
     });
     expect("last item at 262144", |_, batch| batch.put(key::content(3, 1, 0), []));
+    expect("last item at 20480", |store, batch| {
+        change(store, batch, &key::entry(2, b"file"), |record| record.attributes.size = 20_480);
+        batch.put(key::content(3, 0, 6), []);
+    });
     expect("blocks: expected none", |_, batch| batch.put(key::content(3, 0, 1), []));
     expect("content outside the record: expected none", |store, batch| {
         change(store, batch, &key::entry(2, b"file"), |record| record.is_inline = true);

@@ -58,9 +58,9 @@ fn run(layout: Layout, seed: u64, tally: &mut Tally) {
     // `trees[n]` is the tree after n requests; of these the first `synced` are durable.
     let (mut trees, mut synced) = (vec![tree.dump()], 0);
     disk.record_crashes();
-    for (at, request) in requests(&mut random, 60).into_iter().enumerate() {
-        if matches!(request, Request::Remount) {
-            continue;
+    for (at, mut request) in requests(&mut random, 60).into_iter().enumerate() {
+        if matches!(request, Request::Remount) || random.one_in(8) {
+            request = Request::Fsync;
         }
         let expected = tree.apply(&request);
         trees.push(tree.dump());
@@ -72,7 +72,7 @@ fn run(layout: Layout, seed: u64, tally: &mut Tally) {
             (0..WORK_MAX).take_while(|_| db.step()).for_each(drop);
         }
         for point in disk.crash_points() {
-            if !random.one_in(setting("SKIPFS_CRASH_EVERY", 12)) {
+            if !random.one_in(setting("SKIPFS_CRASH_EVERY", 4)) {
                 continue;
             }
             let cuts = !random.one_in(3);

@@ -1,12 +1,10 @@
 //! Single requests and their rules: open files without names, offsets of directories, threads.
 
-use crate::model::dump;
-use crate::support::{CALLER, LAYOUTS, Memory, Random, new_fs, small};
+use crate::support::{CALLER, LAYOUTS, Memory, new_fs, small};
 use skipfs::check::check;
 use skipfs::store::Store;
-use skipfs::{MkfsOptions, ROOT, RenameMode, SetAttributes, SetTime, SkipFs, Timestamp, Visit, WriteOptions};
+use skipfs::{MkfsOptions, ROOT, SetAttributes, SetTime, SkipFs, Timestamp, Visit, WriteOptions};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 fn errno<T>(result: skipfs::FsResult<T>) -> i32 {
     result.map_or_else(|error| error.errno(), |_| 0)
@@ -189,83 +187,4 @@ fn reading_a_directory_while_it_changes_returns_each_name_once() {
         }
     }
     assert_eq!(fs.inodes_in_use(), 1);
-}
-
-/// Threads make, rename, link, write and remove the same few names. No request hangs, and the tree is sound.
-#[test]
-fn threads_leave_a_sound_tree() {
-    for layout in LAYOUTS {
-        let fs = new_fs(&small(layout));
-        let directories: Vec<u64> =
-            ["x", "y"].iter().map(|name| fs.mkdir(ROOT, name.as_bytes(), 0o755, CALLER).unwrap().ino).collect();
-        let directories = [ROOT, directories[0], directories[1]];
-        let failed = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let (fs, failed) = (&fs, &failed);
-                scope.spawn(move || {
-                    let mut random = Random(thread);
-                    for _ in 0..2000 {
-                        if !change(fs, &directories, &mut random) {
-                            failed.store(true, Ordering::Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        assert!(!failed.load(Ordering::Relaxed), "a request failed with EIO");
-        let report = check(fs.store()).unwrap();
-        assert!(report.is_sound(), "{layout:?}: {:#?}", report.findings);
-        let before = dump(&fs);
-        directories[1..].iter().for_each(|&ino| fs.forget(ino, 1));
-        assert_eq!(fs.inodes_in_use(), 1, "{layout:?}");
-        assert_eq!(dump(&fs), before, "{layout:?}: what was in memory is in the store");
-    }
-}
-
-/// A random change; false if an error shows damage.
-fn change<S: Store>(fs: &SkipFs<S>, directories: &[u64], random: &mut Random) -> bool {
-    let names: [&[u8]; 5] = [b"a", b"b", b"c", b"x", b"y"];
-    let (one, other) = (random.pick(directories), random.pick(directories));
-    let (name, new_name) = (random.pick(&names), random.pick(&names));
-    let made = |made: skipfs::FsResult<skipfs::Attributes>| made.map(|made| fs.forget(made.ino, 1));
-    let result = match random.below(9) {
-        0 => fs.create(one, name, 0o644, CALLER).and_then(|made| {
-            fs.forget(made.ino, 1);
-            fs.release(made.ino)
-        }),
-        1 => made(fs.mkdir(one, name, 0o755, CALLER)),
-        2 => fs.unlink(one, name),
-        // The directories of the threads stay.
-        3 if one != ROOT => fs.rmdir(one, name),
-        4 => {
-            let mode = random.pick(&[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
-            fs.rename(one, name, other, new_name, mode)
-        }
-        5 => fs.lookup(one, name).and_then(|found| {
-            let linked = made(fs.link(found.ino, other, new_name));
-            fs.forget(found.ino, 1);
-            linked
-        }),
-        6 => fs.opendir(one).and_then(|mut handle| {
-            let mut found = Vec::new();
-            let read = fs.readdirplus(&mut handle, 0, &mut |entry, _| {
-                found.extend((!entry.name.starts_with(b".")).then_some(entry.ino));
-                Visit::Taken
-            });
-            found.iter().for_each(|&ino| fs.forget(ino, 1));
-            read
-        }),
-        _ => fs.lookup(one, name).and_then(|found| {
-            let at = random.below(300_000);
-            let written = fs.open_file(found.ino, false).and_then(|()| {
-                fs.write(found.ino, at, &[7; 5000], WriteOptions::default())?;
-                fs.read(found.ino, 0, 300_000)?;
-                fs.release(found.ino)
-            });
-            fs.forget(found.ino, 1);
-            written
-        }),
-    };
-    !result.is_err_and(|error| error.errno() == libc::EIO)
 }

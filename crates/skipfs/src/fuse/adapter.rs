@@ -111,8 +111,8 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         ];
         for (flag, is_wanted) in wanted {
             // A kernel that lacks one works without it.
-            if is_wanted && config.add_capabilities(flag).is_err() && flag == InitFlags::FUSE_WRITEBACK_CACHE {
-                self.options.write_back_cache = false;
+            if is_wanted {
+                let _ = config.add_capabilities(flag);
             }
         }
         // The nearest value that is allowed.
@@ -248,16 +248,13 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        flags: OpenFlags,
+        _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // Pages that the kernel writes back have their place; with a write-back cache it also finds the end.
-        let is_from_cache = self.options.write_back_cache || write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let options = WriteOptions {
-            append: flags.0 & libc::O_APPEND != 0 && !is_from_cache,
-            drop_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
-        };
+        // With `O_APPEND` the offset is the end: the kernel knows the size, because only it changes the file.
+        let drop_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let options = WriteOptions { append: false, drop_privileges };
         match self.fs.write(ino.0, offset, data, options) {
             Ok(count) => reply.written(count as u32),
             Err(error) => reply.error(errno(&error)),

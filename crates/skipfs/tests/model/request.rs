@@ -44,7 +44,7 @@ pub enum Request {
     Remount,
 }
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const NAMES: [&str; 3] = ["a", "b", "c"];
 const ATTRIBUTES: [&str; 3] = ["user.x", "user.y", "trusted.z"];
 
 fn path(random: &mut Random) -> Path {
@@ -54,8 +54,8 @@ fn path(random: &mut Random) -> Path {
 
 fn file(random: &mut Random) -> File {
     match random.one_in(3) {
-        true => File::Open(random.below(8) as usize),
-        false => File::At(path(random)),
+        true => File::At(path(random)),
+        false => File::Open(random.below(8) as usize),
     }
 }
 
