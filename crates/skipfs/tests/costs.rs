@@ -1,5 +1,6 @@
-//! What each request costs in operations of the store, cold: the inodes of the path were looked up and forgotten before.
-//! SkipStore §6.4 gives two gets for a create, a read and an append each; those of the layout `Items` are the paper's.
+//! What each request costs in operations of the store, cold: the inodes of the path were looked up and forgotten
+//! before. SkipStore §6.4 gives two gets for a create, a read and an append each; those of the layout `Items` are the
+//! paper's.
 
 use crate::support::{CALLER, Memory};
 use skipfs::store::{AlluviumStore, Counted, Counts};

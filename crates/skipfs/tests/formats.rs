@@ -56,7 +56,9 @@ proptest! {
     }
 
     #[test]
-    fn links_and_superblocks_come_back(ino: u64, kind in 0..KINDS.len(), small in 0..=262_144u32, up_to in 0..=65_536u32) {
+    fn links_and_superblocks_come_back(
+        ino: u64, kind in 0..KINDS.len(), small in 0..=262_144u32, up_to in 0..=65_536u32
+    ) {
         let link = Entry::Link { ino, kind: KINDS[kind] };
         prop_assert_eq!(Entry::decode(&link.encode()).unwrap(), link);
         let layout = if up_to == 0 { Layout::Items } else { Layout::Inline { up_to } };
@@ -65,7 +67,9 @@ proptest! {
     }
 
     #[test]
-    fn keys_come_back_in_order(one: u64, other: u64, chunk: u32, block in 0..=64u8, name in prop::collection::vec(any::<u8>(), 1..=255)) {
+    fn keys_come_back_in_order(
+        one: u64, other: u64, chunk: u32, block in 0..=64u8, name in prop::collection::vec(any::<u8>(), 1..=255)
+    ) {
         assert_eq!(Key::decode(&key::content(one, chunk, block)), Some(Key::Content { ino: one, chunk, block }));
         assert_eq!(Key::decode(&key::entry(one, &name)), Some(Key::Entry { directory: one, name: &name }));
         assert_eq!(Key::decode(&key::attribute(one, &name)), Some(Key::Attribute { ino: one, name: &name }));
@@ -88,7 +92,9 @@ proptest! {
     }
 
     #[test]
-    fn damaged_records_are_errors_or_other_records(record in records(), at: prop::sample::Index, with: u8, length: prop::sample::Index) {
+    fn damaged_records_are_errors_or_other_records(
+        record in records(), at: prop::sample::Index, with: u8, length: prop::sample::Index
+    ) {
         let mut bytes = record.encode();
         let place = at.index(bytes.len());
         bytes[place] = with;

@@ -151,8 +151,8 @@ impl Store for Hooked {
     }
 }
 
-/// A lookup reads an entry. Before it goes on, another request uses the inode, changes it and forgets it. The lookup must
-/// not take what it has read for the inode's record.
+/// A lookup reads an entry. Before it goes on, another request uses the inode, changes it and forgets it. The lookup
+/// must not take what it has read for the inode's record.
 #[test]
 fn a_record_that_was_read_before_a_change_is_not_used() {
     for layout in LAYOUTS {

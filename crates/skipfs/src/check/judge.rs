@@ -1,7 +1,7 @@
 //! Judges what was gathered: names, links, content and numbers must agree. Pure.
 
-use super::Report;
 use super::gather::{Content, Gathered, Inode, finding};
+use super::report::Report;
 use crate::format::{FileKind, ROOT, Record, key};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 1 | 1 |
-//! | 1 | 1 | flags: 1 the file may have blocks over its bases, 2 the content is here, 4 there may be extended attributes |
+//! | 1 | 1 | flags: 1 there may be blocks over bases, 2 the content is here, 4 there may be extended attributes |
 //! | 2 | 2 | mode: type and permissions |
 //! | 4 | 4 | owner |
 //! | 8 | 4 | group |

@@ -2,7 +2,8 @@
 
 use super::change::Changes;
 use super::content::truncate;
-use super::system::{SkipFs, record_of};
+use super::inodes::record_of;
+use super::system::SkipFs;
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, FILE_BYTES_MAX, FileKind, Timestamp};
 use crate::store::Store;
@@ -36,8 +37,8 @@ pub struct SetAttributes {
 }
 
 impl<S: Store> SkipFs<S> {
-    /// Sets attributes. Puts the record; truncation also deletes and puts content, with a get for each block, base or item
-    /// that is cut.
+    /// Sets attributes. Puts the record; truncation also deletes and puts content, with a get for each block, base or
+    /// item that is cut.
     ///
     /// A new owner or group of a file takes away set-user-ID, and set-group-ID if the group may execute, unless
     /// `permissions` says otherwise.

@@ -2,9 +2,8 @@
 //!
 //! The states in memory stay as they are until the batch is committed. A request that fails has changed nothing.
 
-use super::inodes::{Location, State};
+use super::inodes::{Location, State, record_of};
 use super::locks::LockSet;
-use super::system::record_of;
 use crate::error::{FsError, FsResult};
 use crate::format::{CHUNK_BYTES, FileKind, Record, Timestamp, key};
 use crate::store::Batch;

@@ -1,8 +1,8 @@
 //! New inodes: files, directories, symbolic links, devices.
 
 use super::change::Changes;
-use super::inodes::{Location, State};
-use super::system::{SkipFs, check_name, record_of};
+use super::inodes::{Location, State, record_of};
+use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, FileKind, Record, TARGET_BYTES_MAX};
 use crate::store::Store;
@@ -38,7 +38,8 @@ impl<S: Store> SkipFs<S> {
         self.add(parent, name, caller, &new)
     }
 
-    /// Makes an inode of the type in `mode`: a file, a pipe, a socket or a device. Adds a lookup. Costs as for `create`.
+    /// Makes an inode of the type in `mode`: a file, a pipe, a socket or a device. Adds a lookup. Costs as for
+    /// `create`.
     ///
     /// # Errors
     /// As for `create`; `EINVAL` for other types.

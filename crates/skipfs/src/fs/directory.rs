@@ -6,8 +6,8 @@
 //!
 //! A page that was read ahead is used as long as no entry of the directory has changed, and is then read again.
 
-use super::inodes::{EntriesVersion, Pin};
-use super::system::{SkipFs, damaged, record_of};
+use super::inodes::{EntriesVersion, Pin, record_of};
+use super::system::{SkipFs, damaged};
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, Entry, FileKind, Key, key};
 use crate::store::Store;
@@ -107,9 +107,9 @@ impl<S: Store> SkipFs<S> {
         self.read_directory(handle, offset, &mut Visitor::Plain(visit))
     }
 
-    /// Like `readdir`, with attributes. Adds a lookup to the inode of each entry that is taken, except `.` and `..`. One
-    /// scan for each page, and one get for each inode with several names. Entries from an offset before the end of what
-    /// was returned cost a get each.
+    /// Like `readdir`, with attributes. Adds a lookup to the inode of each entry that is taken, except `.` and `..`.
+    /// One scan for each page, and one get for each inode with several names. Entries from an offset before the end
+    /// of what was returned cost a get each.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,8 +1,8 @@
 //! Extended attributes.
 
 use super::change::Changes;
-use super::inodes::State;
-use super::system::{SkipFs, record_of};
+use super::inodes::{State, record_of};
+use super::system::SkipFs;
 use crate::error::{FsError, FsResult};
 use crate::format::{Key, NAME_BYTES_MAX, key};
 use crate::store::Store;

@@ -1,12 +1,14 @@
-//! The table of the inodes in use: those that the kernel, or another caller, has looked up, and those that requests pin.
-//! Any thread.
+//! The table of the inodes in use: those that the kernel, or another caller, has looked up, and those that requests
+//! pin. Any thread.
 //!
-//! 1. An inode is in the table as long as it has lookups or pins; each open of a file is a pin. Then it is removed, with what its state holds.
+//! 1. An inode is in the table as long as it has lookups or pins; each open of a file is a pin. Then it is removed,
+//!    with what its state holds.
 //! 2. `removals` grows with each removal of an inode that was changed while it was here, before the removal is visible.
 //!    A record that was read from the store is current if its inode is not here and `removals` has not grown since
 //!    before the read: nobody could have changed the inode meanwhile.
 //! 3. A directory pins its parent (rule 2 of `fs/mod.rs`).
 
+use crate::error::{FsError, FsResult};
 use crate::format::{FileKind, ROOT, Record};
 use parking_lot::lock_api::{ArcRwLockReadGuard, ArcRwLockWriteGuard};
 use parking_lot::{Mutex, RawRwLock, RwLock};
@@ -62,6 +64,11 @@ impl State {
     pub(super) fn new(location: Location, record: Option<Record>) -> Self {
         Self { location, record, opens: 0, is_deleted: false, entries: EntriesVersion::default() }
     }
+}
+
+/// The record of a state that was loaded.
+pub(super) fn record_of(state: &State) -> FsResult<&Record> {
+    state.record.as_ref().ok_or_else(|| FsError::with_detail(libc::EIO, "an inode without a record"))
 }
 
 /// An inode in use.
@@ -129,7 +136,8 @@ impl Table {
         &self.shards[(ino % SHARDS) as usize]
     }
 
-    /// To be read before an entry that is passed to `insert`. `Acquire`: what was written before the removal is visible.
+    /// To be read before an entry that is passed to `insert`. `Acquire`: what was written before the removal is
+    /// visible.
     pub(super) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }

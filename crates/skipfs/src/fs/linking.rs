@@ -1,8 +1,8 @@
 //! Hard links.
 
 use super::change::Changes;
-use super::inodes::Location;
-use super::system::{SkipFs, check_name, record_of};
+use super::inodes::{Location, record_of};
+use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, Entry, key};
 use crate::store::Store;

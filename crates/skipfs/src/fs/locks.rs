@@ -1,7 +1,7 @@
 //! `LockSet`: the inodes that a request has locked for writing. One thread.
 //!
-//! Rule 4 of `fs/mod.rs`: `lock` waits for locks in the order of inode numbers. `try_add` waits only for a number that is
-//! greater than all that are held, and otherwise tries.
+//! Rule 4 of `fs/mod.rs`: `lock` waits for locks in the order of inode numbers. `try_add` waits only for a number
+//! that is greater than all that are held, and otherwise tries.
 
 use super::inodes::{Inode, Pin, State, WriteGuard};
 use crate::error::{FsError, FsResult};
@@ -33,8 +33,8 @@ impl<'t> LockSet<'t> {
         self.place(ino).is_ok()
     }
 
-    /// Locks one more inode; returns the pin if another thread has it and waiting is not allowed. Requires that it is not
-    /// held.
+    /// Locks one more inode; returns the pin if another thread has it and waiting is not allowed. Requires that it is
+    /// not held.
     pub(super) fn try_add(&mut self, pin: Pin<'t>) -> Result<(), Pin<'t>> {
         let place = self.place(pin.ino).unwrap_or_else(|place| place);
         let state = if place == self.held.len() { Some(pin.write()) } else { pin.try_write() };

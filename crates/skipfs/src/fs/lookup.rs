@@ -1,13 +1,14 @@
 //! Lookups: from names to inode numbers.
 
-use super::system::{SkipFs, check_name, record_of};
+use super::inodes::record_of;
+use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::{Attributes, FileKind};
 use crate::store::Store;
 
 impl<S: Store> SkipFs<S> {
-    /// Finds a name in a directory, and adds a lookup to its inode: the number may be used until `forget`. One get; two if
-    /// the inode has several names and is not in use.
+    /// Finds a name in a directory, and adds a lookup to its inode: the number may be used until `forget`. One get;
+    /// two if the inode has several names and is not in use.
     ///
     /// # Errors
     /// `ENOENT` if there is no such name, `ENOTDIR` if `parent` is no directory, `ENAMETOOLONG`.

@@ -82,8 +82,8 @@ impl<S: Store> SkipFs<S> {
         store.sync()
     }
 
-    /// Opens the file system of a store. Two gets and one scan; then deletes what was unlinked while it was open when the
-    /// last opening ended in a crash, one get and one batch for each.
+    /// Opens the file system of a store. Two gets and one scan; then deletes what was unlinked while it was open when
+    /// the last opening ended in a crash, one get and one batch for each.
     ///
     /// # Errors
     /// `ENOENT` if the store has no file system, `EIO` if its records are damaged.

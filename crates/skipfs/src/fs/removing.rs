@@ -1,7 +1,8 @@
 //! Names that go: `unlink` and `rmdir`.
 
 use super::change::Changes;
-use super::system::{SkipFs, check_name, record_of};
+use super::inodes::record_of;
+use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::key;
 use crate::store::Store;

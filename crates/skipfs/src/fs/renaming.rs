@@ -1,9 +1,9 @@
 //! Renames.
 
 use super::change::Changes;
-use super::inodes::Location;
+use super::inodes::{Location, record_of};
 use super::locks::LockSet;
-use super::system::{SkipFs, check_name, record_of};
+use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::{Entry, ROOT, key};
 use crate::store::Store;
@@ -28,8 +28,8 @@ struct Place<'n> {
 }
 
 impl<S: Store> SkipFs<S> {
-    /// Renames. Two gets, and one scan if a directory is replaced; deletes the old entry, puts the new one and the records
-    /// of both directories. Subdirectories and content keep their keys.
+    /// Renames. Two gets, and one scan if a directory is replaced; deletes the old entry, puts the new one and the
+    /// records of both directories. Subdirectories and content keep their keys.
     ///
     /// # Errors
     /// `ENOENT` if there is no such name, `EEXIST` for `NoReplace`, `EINVAL` if a directory would come below itself,

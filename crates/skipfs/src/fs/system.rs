@@ -1,7 +1,7 @@
 //! `SkipFs`: the parts of an open file system, and what all requests need. Any thread.
 
 use super::change::Changes;
-use super::inodes::{Inode, Location, Pin, ReadGuard, State, Table, WriteGuard};
+use super::inodes::{Inode, Location, Pin, ReadGuard, State, Table, WriteGuard, record_of};
 use super::locks::LockSet;
 use super::numbers::Numbers;
 use crate::error::{FsError, FsResult};
@@ -59,11 +59,6 @@ pub(super) fn check_name(name: &[u8]) -> FsResult<()> {
         _ if name.iter().any(|&byte| byte == b'/' || byte == 0) => Err(FsError::new(libc::EINVAL)),
         _ => Ok(()),
     }
-}
-
-/// The record of a state that was loaded.
-pub(super) fn record_of(state: &State) -> FsResult<&Record> {
-    state.record.as_ref().ok_or_else(|| FsError::with_detail(libc::EIO, "an inode without a record"))
 }
 
 impl<S: Store> SkipFs<S> {
@@ -210,8 +205,8 @@ impl<S: Store> SkipFs<S> {
         if batch.is_empty() { Ok(()) } else { self.store.commit(batch) }
     }
 
-    /// Makes everything that requests have changed so far durable. For `fsync`, `fdatasync` and `fsyncdir` of any inode:
-    /// the store has one log.
+    /// Makes everything that requests have changed so far durable. For `fsync`, `fdatasync` and `fsyncdir` of any
+    /// inode: the store has one log.
     ///
     /// # Errors
     /// Those of the store.

@@ -63,11 +63,11 @@ pub fn spawn<S: Store + 'static>(
 /// Mounts the file system of a store of Alluvium, and serves it until it is unmounted or the process gets `SIGINT` or
 /// `SIGTERM`. Then it syncs and closes the store.
 ///
-/// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what is still
-/// open fails from then on.
+/// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what is
+/// still open fails from then on.
 ///
-/// The two signals are blocked in the calling thread before others are started. So a program calls this before it starts
-/// threads.
+/// The two signals are blocked in the calling thread before others are started. So a program calls this before it
+/// starts threads.
 ///
 /// # Errors
 /// `EBUSY` if the store is open elsewhere, for instance by another mount; `ENOENT` if there is no store, no file system

@@ -1,7 +1,7 @@
 //! `Counted`: a store that counts what a file system asks of it. Any thread.
 //!
-//! SkipStore §6.4 gives the operations of each transaction: two gets and two puts to create a file, two gets to read one,
-//! two gets and one put to append to one. Tests and the benchmark compare with that.
+//! SkipStore §6.4 gives the operations of each transaction: two gets and two puts to create a file, two gets to read
+//! one, two gets and one put to append to one. Tests and the benchmark compare with that.
 
 use super::{Batch, Change, Space, Store, Visitor};
 use crate::error::FsResult;

@@ -2,10 +2,12 @@
 //! the same tree.
 
 mod driver;
+mod node;
 mod request;
 mod tree;
 
-pub use driver::{Dump, Mounted, dump};
+pub use driver::{Mounted, dump};
+pub use node::Dump;
 pub use request::{Request, requests};
 pub use tree::Tree;
 

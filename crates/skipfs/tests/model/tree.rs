@@ -1,6 +1,6 @@
 //! The model: a tree in memory, as plain as possible.
 
-use super::driver::{Dump, Node};
+use super::node::{Dump, Node};
 use super::request::{File, Path, Request};
 use skipfs::{FileKind, RenameMode, SetMode};
 use std::collections::BTreeMap;

@@ -7,14 +7,15 @@ use super::write::{is_small, put};
 use crate::error::{FsError, FsResult};
 use crate::format::{CHUNK_BYTES, FILE_BYTES_MAX, Record, key};
 use crate::fs::change::Changes;
-use crate::fs::system::{SkipFs, record_of};
+use crate::fs::inodes::record_of;
+use crate::fs::system::SkipFs;
 use crate::store::{Batch, Store};
 use std::ops::Range;
 
 impl<S: Store> SkipFs<S> {
-    /// Allocates or frees space, as `fallocate(2)` with the flags 0, `KEEP_SIZE`, `PUNCH_HOLE` and `ZERO_RANGE`. The store
-    /// reserves no space, so an allocation only checks that there is enough now. Zeros cost one range delete for all whole
-    /// chunks, and as a write for the rest.
+    /// Allocates or frees space, as `fallocate(2)` with the flags 0, `KEEP_SIZE`, `PUNCH_HOLE` and `ZERO_RANGE`. The
+    /// store reserves no space, so an allocation only checks that there is enough now. Zeros cost one range delete
+    /// for all whole chunks, and as a write for the rest.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for other flags, `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `ESTALE` if the file was deleted.

@@ -5,12 +5,13 @@ use super::resize::truncate;
 use crate::error::{FsError, FsResult};
 use crate::format::key;
 use crate::fs::change::{Changes, delete_data};
-use crate::fs::system::{SkipFs, record_of};
+use crate::fs::inodes::record_of;
+use crate::fs::system::SkipFs;
 use crate::store::{Batch, Store};
 
 impl<S: Store> SkipFs<S> {
-    /// Opens a file: its content stays until it is released as often as it was opened. No operation of the store, except
-    /// for `truncates` (`O_TRUNC`), which also takes away set-user-ID and set-group-ID.
+    /// Opens a file: its content stays until it is released as often as it was opened. No operation of the store,
+    /// except for `truncates` (`O_TRUNC`), which also takes away set-user-ID and set-group-ID.
     ///
     /// # Errors
     /// `ESTALE` if it was deleted, `EISDIR` for a directory, `EINVAL` for others that are no files.

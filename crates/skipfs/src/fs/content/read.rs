@@ -2,7 +2,8 @@
 
 use crate::error::{FsError, FsResult};
 use crate::format::{BLOCK_BYTES, CHUNK_BYTES, FileKind, Key, Record, key};
-use crate::fs::system::{SkipFs, record_of};
+use crate::fs::inodes::record_of;
+use crate::fs::system::SkipFs;
 use crate::store::Store;
 use std::ops::{ControlFlow, Range};
 
@@ -44,9 +45,9 @@ fn copy(out: &mut [u8], content: &[u8], from: u64) {
 }
 
 impl<S: Store> SkipFs<S> {
-    /// Reads a file: fewer bytes than `length` only at its end, or if that is over 16 MiB. Inline content costs nothing,
-    /// a small file one get. Otherwise one get for each chunk, and if the file has blocks, one for each of two blocks
-    /// or one scan for more.
+    /// Reads a file: fewer bytes than `length` only at its end, or if that is over 16 MiB. Inline content costs
+    /// nothing, a small file one get. Otherwise one get for each chunk, and if the file has blocks, one for each of
+    /// two blocks or one scan for more.
     ///
     /// # Errors
     /// `EISDIR` or `EINVAL` for what is no file, `ESTALE` if it was deleted.

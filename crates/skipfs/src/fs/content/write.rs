@@ -5,7 +5,8 @@ use super::read::{block_key, blocks, check_file, chunks};
 use crate::error::{FsError, FsResult};
 use crate::format::{BLOCK_BYTES, CHUNK_BYTES, FILE_BYTES_MAX, Layout, Record, key};
 use crate::fs::change::Changes;
-use crate::fs::system::{SkipFs, record_of};
+use crate::fs::inodes::record_of;
+use crate::fs::system::SkipFs;
 use crate::store::{Batch, Store};
 use std::ops::Range;
 
@@ -23,9 +24,9 @@ pub struct WriteOptions {
 
 impl<S: Store> SkipFs<S> {
     /// Writes to a file, and returns how many bytes were written: fewer than all if there are over 4 MiB, or at the
-    /// greatest size of a file. Always puts the record. Inline content needs nothing else. A small file: one get, unless
-    /// all its content is replaced, and one put. Otherwise one put for each whole chunk and one for each block; a block
-    /// that is written in part costs a get or two.
+    /// greatest size of a file. Always puts the record. Inline content needs nothing else. A small file: one get,
+    /// unless all its content is replaced, and one put. Otherwise one put for each whole chunk and one for each
+    /// block; a block that is written in part costs a get or two.
     ///
     /// # Errors
     /// `EISDIR` or `EINVAL` for what is no file, `EFBIG`, `ESTALE` if it was deleted, `ENOSPC`.
