@@ -4,9 +4,15 @@ mod checker;
 mod content;
 mod costs;
 mod crash;
+#[expect(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../../../tests/suite/support/disks.rs"]
+mod disks;
 mod formats;
 mod model;
 mod mounted;
 mod races;
 mod requests;
+mod stress;
 mod support;
+
+use support::skip;

@@ -2,7 +2,7 @@
 //!
 //! Every test waits for what it expects, never for a time.
 
-use crate::support::{LAYOUTS, options, small, with_private_mounts};
+use crate::support::{LAYOUTS, open_store, options, small, with_private_mounts};
 use nix::sys::signal::Signal;
 use rustix::fs::{FallocateFlags, XattrFlags};
 use skipfs::check::{Report, check};
@@ -42,14 +42,8 @@ impl Place {
         self.directory.path().join("mount")
     }
 
-    /// A process that another test starts has the lock of a closed store until it executes its program.
     fn store(&self) -> AlluviumStore {
-        loop {
-            match AlluviumStore::open(self.store_path(), options()) {
-                Err(error) if error.errno() == libc::EBUSY => std::thread::yield_now(),
-                opened => return opened.unwrap(),
-            }
-        }
+        open_store(&self.store_path())
     }
 
     fn mount(&self, options: &MountOptions) -> Mounted<AlluviumStore> {

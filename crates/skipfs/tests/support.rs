@@ -4,6 +4,7 @@ use alluvium::storage::{MemoryStorage, Storage};
 use alluvium::{Db, Options};
 use skipfs::store::AlluviumStore;
 use skipfs::{Caller, Layout, MkfsOptions, SkipFs};
+use std::path::Path;
 use std::sync::Arc;
 
 /// SplitMix64: small, with equal numbers for equal seeds on every machine.
@@ -48,6 +49,17 @@ pub fn options() -> Options {
     Options::new().memory_budget(16 << 20).background_threads(1).sync_interval(None)
 }
 
+/// Opens the store in a directory. A process that another test starts has the lock of a closed store until it executes
+/// its program.
+pub fn open_store(path: &Path) -> AlluviumStore {
+    loop {
+        match AlluviumStore::open(path, options()) {
+            Err(error) if error.errno() == libc::EBUSY => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// A store in memory that can be opened again.
 pub struct Memory {
     storage: Arc<dyn Storage>,
@@ -76,7 +88,7 @@ pub fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// Reports why a test cannot run here. In CI that is a failure: everything that the tests need is there.
-fn skip(what: &str) {
+pub fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
     println!("SKIPPED: {what}");
 }
