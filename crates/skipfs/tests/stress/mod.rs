@@ -138,7 +138,7 @@ fn dump(fs: &SkipFs<AlluviumStore>, ino: u64, path: &str, found: &mut BTreeMap<S
                 Content::Directory
             }
             FileKind::Symlink => Content::Symlink(String::from_utf8(fs.readlink(child.ino)?).unwrap()),
-            _ => Content::File(fs.read(child.ino, 0, child.size as usize)?),
+            _ => Content::File(Arc::new(fs.read(child.ino, 0, child.size as usize)?)),
         };
         found.insert(path, content);
         fs.forget(child.ino, 1);
@@ -160,13 +160,13 @@ fn judge(store: &Path, histories: &[History], context: &str) -> Vec<Tree> {
         dump(&fs, directory.ino, "", &mut found).unwrap_or_else(|error| panic!("{context}: {error}"));
         fs.forget(directory.ino, 1);
         history.find(&found).unwrap_or_else(|| {
-            let (count, durable) = (history.operations.len(), history.durable);
-            let expected = history.trees[count - 1].dump();
+            let expected = history.acknowledged().dump();
             let differ = |path: &&String| found.get(*path) != expected.get(*path);
             let paths: BTreeSet<_> = found.keys().chain(expected.keys()).filter(differ).collect();
+            let count = history.operations.len();
             let last = &history.operations[count.saturating_sub(10)..];
             panic!(
-                "{context}, worker {at}: not the tree after any {durable} to {count} operations; other than after all \
+                "{context}, worker {at}: not the tree after any of the last {count} operations; other than after all \
                  acknowledged ones: {paths:?}; the last operations: {last:?}"
             )
         })
@@ -178,7 +178,7 @@ fn judge(store: &Path, histories: &[History], context: &str) -> Vec<Tree> {
 
 fn lives(name: &str, layout: Layout, end: End, count: u64, seed: u64) {
     with_private_mounts(name, || {
-        let Some(disk) = Ext4::in_memory(name, 256 << 20) else { return };
+        let Some(disk) = Ext4::in_memory(name, 1 << 30) else { return };
         let directory = tempfile::tempdir().unwrap();
         let place: PathBuf = directory.path().to_owned();
         std::fs::create_dir(place.join("mount")).unwrap();
@@ -199,7 +199,7 @@ fn lives(name: &str, layout: Layout, end: End, count: u64, seed: u64) {
             let histories = live(&place, &disk, trees, end, &mut random);
             let context = format!("{layout:?}, {end:?}, seed {seed}, life {life}");
             trees = judge(&store, &histories, &context);
-            operations += histories.iter().map(|history| history.operations.len()).sum::<usize>();
+            operations += histories.iter().map(|history| history.count).sum::<u64>();
         }
         println!("{layout:?}: {count} x {end:?}, {operations} operations");
     });

@@ -2,6 +2,7 @@
 
 use crate::support::Random;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Directories hold names up to this depth.
 const DEPTH_MAX: usize = 3;
@@ -41,14 +42,15 @@ enum Named {
 pub enum Content {
     Directory,
     Symlink(String),
-    File(Vec<u8>),
+    File(Arc<Vec<u8>>),
 }
 
 /// The tree.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     names: BTreeMap<String, Named>,
-    files: BTreeMap<usize, Vec<u8>>,
+    /// Shared with the trees before and after.
+    files: BTreeMap<usize, Arc<Vec<u8>>>,
     next: usize,
 }
 
@@ -70,7 +72,7 @@ impl Tree {
         let content = |named: &Named| match named {
             Named::Directory => Content::Directory,
             Named::Symlink(target) => Content::Symlink(target.clone()),
-            Named::File(file) => Content::File(self.files[file].clone()),
+            Named::File(file) => Content::File(Arc::clone(&self.files[file])),
         };
         self.names.iter().map(|(path, named)| (path.clone(), content(named))).collect()
     }
@@ -143,14 +145,14 @@ impl Tree {
 
     fn file(&mut self, path: &str) -> &mut Vec<u8> {
         let Some(Named::File(file)) = self.names.get(path) else { panic!("{path} is no file of the model") };
-        self.files.get_mut(file).unwrap()
+        Arc::make_mut(self.files.get_mut(file).unwrap())
     }
 
     /// Applies an operation that the tree has chosen.
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Create(path) => {
-                self.files.insert(self.next, Vec::new());
+                self.files.insert(self.next, Arc::default());
                 self.names.insert(path.clone(), Named::File(self.next));
                 self.next += 1;
             }
@@ -173,7 +175,10 @@ impl Tree {
                 let named = self.names[from].clone();
                 self.names.insert(to.clone(), named);
             }
-            Operation::Unlink(path) | Operation::Rmdir(path) => _ = self.names.remove(path),
+            Operation::Unlink(path) | Operation::Rmdir(path) => {
+                self.names.remove(path);
+                self.drop_unnamed();
+            }
             Operation::Fsync(_) => {}
         }
     }
@@ -208,5 +213,11 @@ impl Tree {
             let named = self.names.remove(&path).unwrap();
             self.names.insert(format!("{to}{}", &path[from.len()..]), named);
         }
+        self.drop_unnamed();
+    }
+
+    fn drop_unnamed(&mut self) {
+        let names = &self.names;
+        self.files.retain(|file, _| names.values().any(|named| *named == Named::File(*file)));
     }
 }

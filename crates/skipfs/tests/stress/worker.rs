@@ -10,38 +10,45 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a worker did in a life.
+/// What a worker's directory may contain after a crash.
 pub struct History {
-    /// The tree before the first operation, and after each. The last one was not acknowledged.
-    pub trees: Vec<Tree>,
+    /// The first of these trees is durable; each of the others is that after one more operation.
+    trees: Vec<Tree>,
     pub operations: Vec<Operation>,
-    /// The first of these trees that may be what is left after the crash.
-    pub durable: usize,
+    /// All operations of the life.
+    pub count: u64,
 }
 
 impl History {
     /// The tree among those that the crash may have left which shows this.
     pub fn find(&self, found: &BTreeMap<String, Content>) -> Option<Tree> {
-        let whole = self.trees[self.durable..].iter().rev().find(|tree| tree.dump() == *found).cloned();
+        let whole = self.trees.iter().rev().find(|tree| tree.dump() == *found).cloned();
         whole.or_else(|| {
-            let mut operations = (self.durable..self.operations.len()).rev();
-            operations.find_map(|at| self.trees[at].in_the_middle_of(&self.operations[at], found))
+            let mut writes = self.trees.iter().zip(&self.operations).rev();
+            writes.find_map(|(tree, operation)| tree.in_the_middle_of(operation, found))
         })
+    }
+
+    /// The tree after all operations but the last, which failed.
+    pub fn acknowledged(&self) -> &Tree {
+        &self.trees[self.trees.len().saturating_sub(2)]
     }
 }
 
 /// Executes operations until one fails. `done` counts them. `fsyncs`: only an fsync makes them durable.
 pub fn work(directory: &Path, tree: Tree, random: &mut Random, done: &AtomicU64, fsyncs: bool) -> History {
-    let mut history = History { trees: vec![tree], operations: Vec::new(), durable: 0 };
+    let mut history = History { trees: vec![tree], operations: Vec::new(), count: 0 };
     loop {
         let mut tree = history.trees.last().unwrap().clone();
         let operation = tree.choose(random);
         tree.apply(&operation);
         history.trees.push(tree);
         history.operations.push(operation.clone());
+        history.count += 1;
         let result = execute(directory, &operation);
         if result.is_ok() && (!fsyncs || matches!(operation, Operation::Fsync(_))) {
-            history.durable = history.operations.len();
+            history.trees.drain(..history.operations.len());
+            history.operations.clear();
         }
         match result {
             Ok(()) => _ = done.fetch_add(1, Ordering::Relaxed),
