@@ -1,5 +1,6 @@
 //! The command line: only declarations, and the parser of sizes. The doc comments are the help texts.
 
+use crate::file_systems::LayoutName;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ Examples:
   bench-compare small --engines alluvium,redb
   bench-compare keyspaces --keyspaces 1000 --pairs 100 --memory 256M
   bench-compare range-delete --num 1000000 --memory 256M
+  bench-compare postmark --bytes 5G --layout items
+  bench-compare postmark --targets skip,rocksdb,ext4 --mount
   bench-compare default-options
   bench-compare report
   bench-compare figures clsm-5 --engines alluvium,rocksdb,leveldb
@@ -48,6 +51,9 @@ pub enum Command {
     /// Delete a range of many pairs, beside RocksDB's range delete and fjall, which has none: time, bytes logged, seeks
     /// into the hole and outside, before and after compaction
     RangeDelete(RangeDelete),
+    /// Small files as in the SkipStore paper (§6.4): postmark's creates, reads and appends in SkipFS over Alluvium and over
+    /// RocksDB, and in ext4
+    Postmark(Postmark),
     /// Print the table and write the page from existing results
     Report(Report),
     /// List the engines, and why some are not available
@@ -66,6 +72,9 @@ pub enum Command {
     /// One engine's turn of `range-delete`; the harness starts it
     #[command(hide = true)]
     RangeDeleteChild,
+    /// One file system's turn of `postmark`; the harness starts it
+    #[command(hide = true)]
+    PostmarkChild,
 }
 
 /// Where SplinterDB is.
@@ -204,6 +213,62 @@ pub struct RangeDelete {
     pub rounds: Rounds,
 }
 
+/// Which file systems are compared, and how.
+#[derive(Clone, Debug, Args)]
+pub struct Files {
+    /// File systems, separated by commas: SkipFS over Alluvium with the components skip, leveled and trunk, SkipFS over
+    /// rocksdb, and ext4, a plain directory [default: all that are built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub targets: Vec<String>,
+    /// Use SkipFS through a FUSE mount instead of its library; needs root
+    #[arg(long)]
+    pub mount: bool,
+    /// Where SkipFS has the content of files
+    #[arg(long, value_enum, default_value_t = LayoutName::Items)]
+    pub layout: LayoutName,
+    /// Rounds, in which the file systems take turns
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Memory for each file system and the benchmark, page cache included [default: a tenth of the data, at least 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// Measure without memory limits if no cgroup can be created, instead of failing
+    #[arg(long)]
+    pub no_limit: bool,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the file systems, on the disk to measure [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+}
+
+/// Postmark's parameters. Sizes are 512 to 4096 bytes.
+#[derive(Clone, Debug, Args)]
+pub struct Postmark {
+    /// Bytes of all files when they were created
+    #[arg(long, value_name = "SIZE", default_value = "5G", value_parser = parse_size)]
+    pub bytes: u64,
+    /// Number of files, instead of their bytes
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub num: Option<u64>,
+    /// Transactions with each share of reads
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: u64,
+    /// Subdirectories among which the files are distributed at random; 0: all files are in one directory
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub subdirectories: u32,
+    /// Seed of sizes, places and transactions
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: Files,
+}
+
 /// Where results are.
 #[derive(Clone, Debug, Args)]
 pub struct Report {
@@ -338,6 +403,9 @@ mod tests {
         assert_eq!((keyspaces.rounds.rounds, keyspaces.rounds.memory), (5, Some(1 << 30)));
         let Ok(Command::RangeDelete(deletes)) = parse(&["range-delete", "--json"]) else { unreachable!() };
         assert_eq!((deletes.num, deletes.rounds.memory, deletes.rounds.json), (1_000_000, None, true));
+        let Ok(Command::Postmark(postmark)) = parse(&["postmark", "--layout", "inline"]) else { unreachable!() };
+        assert_eq!((postmark.bytes, postmark.num, postmark.transactions), (5 << 30, None, 1_000_000));
+        assert_eq!((postmark.files.layout, postmark.files.mount), (LayoutName::Inline, false));
         for refused in
             [["keyspaces", "--keyspaces", "1"], ["keyspaces", "--pairs", "0"], ["range-delete", "--num", "9"]]
         {

@@ -147,7 +147,8 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
     Ok(failed)
 }
 
-fn limits(no_limit: bool) -> Result<Option<Parent>, String> {
+/// Where memory limits can be created; `None` if nowhere and measuring without is permitted.
+pub fn limits(no_limit: bool) -> Result<Option<Parent>, String> {
     match Parent::permitted() {
         Ok(parent) => Ok(Some(parent)),
         Err(why) if no_limit => {

@@ -3,8 +3,8 @@
 //! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results`
 //! stores the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what
-//! small stores cost, `keyspaces` what many keyspaces cost in one store, and `range_delete` the delete of a range, all
-//! three in rounds of children of their own (`rounds`).
+//! small stores cost, `keyspaces` what many keyspaces cost in one store, `range_delete` the delete of a range, and
+//! `postmark` small files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
@@ -12,12 +12,14 @@ mod children;
 mod compare;
 mod engines;
 mod figures;
+mod file_systems;
 mod job;
 mod keyspaces;
 mod launch;
 mod machine;
 mod page;
 mod plan;
+mod postmark;
 mod range_delete;
 mod record;
 mod report;
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         Command::KeyspacesChild => keyspaces::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::RangeDelete(arguments) => range_delete::run(&arguments),
         Command::RangeDeleteChild => range_delete::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::Postmark(arguments) => postmark::run(&arguments),
+        Command::PostmarkChild => postmark::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::SmallChild => small::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Child => child::run().map(|()| None).map_err(|error| error.to_string()),
     };

@@ -76,20 +76,26 @@ impl Factory for AlluviumStriped {
 }
 
 fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Store> {
+    let has_buffers = options.component == Some(Component::Skip) && options.levels.buffer_bytes != Some(0);
+    let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
+    let db = Db::open(directory, store_options(options, memory_component))?;
+    Ok(Store { db: Arc::new(db), checkpoints, has_buffers })
+}
+
+/// The options of a store that is set as the benchmarks say.
+pub fn store_options(options: &EngineOptions, memory_component: MemoryComponent) -> Options {
     let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
     let each = |size: Option<u64>| size.map(|size| options.each(size));
     let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let maplets = !options.plain_filters;
     let compression = if options.compressed { Compression::Lz4 } else { Compression::None };
-    let has_buffers = options.component == Some(Component::Skip) && options.levels.buffer_bytes != Some(0);
-    let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
     let disk_component = options.component.map(|component| match component {
         Component::Trunk => DiskComponent::Trunk,
         Component::Leveled => DiskComponent::Levels(shaped(LevelsOptions::leveled(), options.levels)),
         Component::Tiered => DiskComponent::Levels(shaped(LevelsOptions::tiered(), options.levels)),
         Component::Skip => DiskComponent::Levels(shaped(skipping(options.levels), options.levels)),
     });
-    let options = Options::new()
+    Options::new()
         .memory_budget(memory_budget)
         .write_buffer(write_buffer)
         .durability(durability)
@@ -98,8 +104,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         .maplets(maplets)
         .compression(compression)
         .background_write_limit(each(options.write_limit))
-        .merge_operator(merge_operators::Add);
-    Ok(Store { db: Arc::new(Db::open(directory, options)?), checkpoints, has_buffers })
+        .merge_operator(merge_operators::Add)
 }
 
 /// The preset of levels whose keys skip some.

@@ -9,7 +9,7 @@ mod leveldb;
 pub mod library;
 #[cfg(feature = "lmdb")]
 mod lmdb;
-mod ours;
+pub mod ours;
 #[cfg(any(feature = "lmdb", feature = "redb"))]
 mod pending;
 #[cfg(any(feature = "fjall", feature = "leveldb", feature = "splinterdb"))]
@@ -17,7 +17,7 @@ mod quiet;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]
-mod rocksdb;
+pub mod rocksdb;
 #[allow(dead_code, reason = "which parts are used depends on the rivals that are built in")]
 mod setup;
 #[cfg(feature = "sled")]
@@ -334,6 +334,15 @@ pub fn list() {
         });
         println!("{:<19} {state}", kind.name);
     }
+}
+
+/// RocksDB's version; empty if it is not built in.
+pub fn rocksdb_version() -> String {
+    #[cfg(feature = "rocksdb")]
+    let version = rocksdb::version();
+    #[cfg(not(feature = "rocksdb"))]
+    let version = String::new();
+    version
 }
 
 /// Their names, in the order of tables.

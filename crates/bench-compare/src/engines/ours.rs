@@ -2,7 +2,7 @@
 
 use super::setup::{Defaults, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Component, Engine, EngineOptions, Factory, Result};
-use alluvium_bench::{Alluvium, AlluviumStriped, LevelKnobs};
+use alluvium_bench::{Alluvium, AlluviumStriped, LevelKnobs, alluvium_engine};
 use std::path::Path;
 
 /// Opens it.
@@ -39,18 +39,7 @@ pub fn open_striped(setup: &Setup) -> Result<Opened> {
 /// An engine that is named after a component has that one, whatever the setup says.
 fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup: &Setup) -> Result<Opened> {
     let component = own.or(setup.component).unwrap_or(Component::Trunk);
-    let options = EngineOptions {
-        memory: Some(setup.budget_bytes()),
-        write_buffer: setup.write_buffer,
-        item_cache: setup.item_cache,
-        write_limit: setup.write_limit,
-        compressed: setup.compressed,
-        levels: setup.levels,
-        sync: setup.sync,
-        component: Some(component),
-        ..EngineOptions::default()
-    };
-    let engine: Box<dyn Engine> = factory.open(&setup.directory, &options)?;
+    let engine: Box<dyn Engine> = factory.open(&setup.directory, &engine_options(component, setup))?;
     let interval = alluvium::Options::default().sync_interval;
     let settings = vec![
         mib("budget for everything", setup.budget_bytes()),
@@ -64,6 +53,25 @@ fn open_by(factory: &dyn Factory, own: Option<Component>, modifies: &str, setup:
         setting("read-modify-write", modifies),
     ];
     Ok(Opened { engine, version: env!("CARGO_PKG_VERSION").to_owned(), settings })
+}
+
+fn engine_options(component: Component, setup: &Setup) -> EngineOptions {
+    EngineOptions {
+        memory: Some(setup.budget_bytes()),
+        write_buffer: setup.write_buffer,
+        item_cache: setup.item_cache,
+        write_limit: setup.write_limit,
+        compressed: setup.compressed,
+        levels: setup.levels,
+        sync: setup.sync,
+        component: Some(component),
+        ..EngineOptions::default()
+    }
+}
+
+/// The same options for a store that is not used through the trait.
+pub fn store_options(component: Component, setup: &Setup) -> alluvium::Options {
+    alluvium_engine::store_options(&engine_options(component, setup), alluvium::MemoryComponent::TwoLevel)
 }
 
 /// The component and what the setup says of its shape.

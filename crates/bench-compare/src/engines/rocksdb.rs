@@ -1,6 +1,6 @@
 //! RocksDB with leveled compaction, configured by its tuning guide for point reads and writes on few cores.
 
-use super::setup::{Defaults, MIB, Opened, STRIPED, Setup, mib, setting};
+use super::setup::{Defaults, MIB, Opened, STRIPED, Setting, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Level, Result};
 use alluvium_bench::{Increments, LevelKnobs, Striped, counter};
@@ -30,6 +30,14 @@ struct Rocks {
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
+    let (options, settings) = configured(setup)?;
+    let db = DB::open(&options, &setup.directory)?;
+    let engine = Striped::new(Rocks { db, options, sync: setup.sync }, Increments::Own);
+    Ok(Opened { engine: Box::new(engine), version: version(), settings })
+}
+
+/// Its options, and the words for them.
+pub fn configured(setup: &Setup) -> Result<(Options, Vec<Setting>)> {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(setup.cache_bytes())?, 0));
     table.set_bloom_filter(BLOOM_BITS, false);
@@ -54,7 +62,6 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     options.set_merge_operator_associative("add", add);
     options.enable_statistics();
     options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
-    let db = DB::open(&options, &setup.directory)?;
     let mut settings = vec![
         mib("block cache (hyper clock)", setup.cache_bytes()),
         mib("write buffer", setup.write_buffer_bytes()),
@@ -72,8 +79,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     ];
     settings.extend(setup.item_cache.map(|bytes| mib("row cache", bytes)));
     settings.extend(setup.write_limit.map(|limit| mib("background writes a second", limit)));
-    let engine = Striped::new(Rocks { db, options, sync: setup.sync }, Increments::Own);
-    Ok(Opened { engine: Box::new(engine), version: version(), settings })
+    Ok((options, settings))
 }
 
 /// Levels of named sizes are those of RocksDB 4.6.1: each has its own size, the deepest one too. Without a size they follow

@@ -13,6 +13,8 @@ pub enum Unit {
     Count,
     /// A quotient.
     Ratio,
+    /// Operations a second.
+    Rate,
 }
 
 /// What a table shows beside the median.
@@ -69,6 +71,7 @@ impl Unit {
         match self {
             Self::Count => format!("{}", tenths(number)),
             Self::Ratio => format!("{:.2}", number),
+            Self::Rate => crate::text::count(number),
             Self::Time if number >= 1e10 => format!("{:.1} s", number / 1e9),
             Self::Time if number >= 1e5 || number == 0.0 => format!("{:.2} ms", number / 1e6),
             Self::Time => format!("{:.2} us", number / 1e3),
@@ -104,6 +107,7 @@ mod tests {
             (Unit::Time, 12_345_678_901.0, "12.3 s"),
             (Unit::Count, 7.04, "7"),
             (Unit::Ratio, 1.234, "1.23"),
+            (Unit::Rate, 12_345.6, "12.3k"),
         ] {
             assert_eq!(unit.show(number), shown, "{unit:?} {number}");
         }

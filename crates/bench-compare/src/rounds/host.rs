@@ -2,6 +2,7 @@
 //!
 //! Invariant: the child is killed and waited for when the value is dropped.
 
+use crate::machine::cgroup::Cgroup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -44,31 +45,42 @@ pub struct Host {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// The memory limit, which is removed after the process.
+    group: Option<Cgroup>,
 }
 
 impl Host {
     /// Starts this program with a hidden command, for a job. It does nothing until it is asked.
     pub fn start(command: &'static str, job: &impl Serialize) -> Result<Self, String> {
-        Self::of(command, serde_json::to_string(job).map_err(|error| error.to_string())?)
+        Self::start_in(command, job, None)
     }
 
-    fn of(command: &'static str, job: String) -> Result<Self, String> {
+    /// The same in a group with a limit.
+    pub fn start_in(command: &'static str, job: &impl Serialize, group: Option<Cgroup>) -> Result<Self, String> {
+        Self::of(command, serde_json::to_string(job).map_err(|error| error.to_string())?, group)
+    }
+
+    fn of(command: &'static str, job: String, group: Option<Cgroup>) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
         let spawned = Command::new(program).arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|error| format!("a child process: {error}"))?;
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("the child has no input or output".to_owned());
         };
+        // The child begins when it has read the job, so all work happens under the limit.
+        if let Some(group) = &group {
+            group.admit(child.id())?;
+        }
         // A child that cannot read it is gone, which the first round reports.
         let _ = writeln!(input, "{job}");
-        Ok(Self { command, job, child, input, output: BufReader::new(output) })
+        Ok(Self { command, job, child, input, output: BufReader::new(output), group })
     }
 
     /// The same in a new process.
-    pub fn restart(self) -> Result<Self, String> {
-        let (command, job) = (self.command, self.job.clone());
+    pub fn restart(mut self) -> Result<Self, String> {
+        let (command, job, group) = (self.command, self.job.clone(), self.group.take());
         drop(self);
-        Self::of(command, job)
+        Self::of(command, job, group)
     }
 
     /// One round.
@@ -84,7 +96,9 @@ impl Host {
             let read = self.output.read_line(&mut line).map_err(|error| format!("the child's output: {error}"))?;
             if read == 0 {
                 let status = self.child.wait().map_err(|error| format!("the child process: {error}"))?;
-                return Err(format!("its process ended, {status}"));
+                let was_killed = self.group.as_ref().is_some_and(Cgroup::has_killed);
+                let limit = if was_killed { ", at its memory limit" } else { "" };
+                return Err(format!("its process ended, {status}{limit}"));
             }
             match serde_json::from_str(&line) {
                 Ok(Answer::Measured { figures }) => return Ok(figures),

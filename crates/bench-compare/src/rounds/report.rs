@@ -1,6 +1,6 @@
 //! The measured figures of all engines: medians and percentiles, as a table or as JSON.
 
-use super::figure::Figure;
+use super::figure::{Figure, Spread, Unit};
 use super::host::Round;
 use crate::machine::about::{self, Machine};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -33,6 +33,9 @@ pub struct Report<Conditions> {
     #[serde(flatten)]
     pub conditions: Conditions,
     engines: Vec<Row>,
+    /// The engine that rates are compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratios_to: Option<&'static str>,
     /// The rows of the table.
     #[serde(skip)]
     rows: &'static [Figure],
@@ -42,6 +45,9 @@ pub struct Report<Conditions> {
 struct Row {
     engine: &'static str,
     figures: BTreeMap<String, Summary>,
+    /// Rates as quotients to those of another engine in the same round.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    ratios: BTreeMap<String, Summary>,
     /// Steps that failed, with the error.
     failed: BTreeMap<&'static str, String>,
     #[serde(skip)]
@@ -54,11 +60,12 @@ impl<Conditions> Report<Conditions> {
         let row = |engine: &&'static str| Row {
             engine,
             figures: BTreeMap::new(),
+            ratios: BTreeMap::new(),
             failed: BTreeMap::new(),
             all: BTreeMap::new(),
         };
         let engines = engines.iter().map(row).collect();
-        Self { commit: about::commit(), machine: Machine::here(), conditions, engines, rows }
+        Self { commit: about::commit(), machine: Machine::here(), conditions, engines, ratios_to: None, rows }
     }
 
     fn row(&mut self, engine: &str) -> Option<&mut Row> {
@@ -72,6 +79,23 @@ impl<Conditions> Report<Conditions> {
             let all = row.all.entry(name.clone()).or_default();
             all.push(number);
             row.figures.insert(name, summary(all));
+        }
+    }
+
+    /// Compares all rates with those of an engine, round by round. An engine that failed is compared in the rounds that it
+    /// has: the first ones.
+    pub fn compare_with(&mut self, base: &'static str) {
+        let Some(of_base) = self.row(base).map(|row| row.all.clone()) else { return };
+        self.ratios_to = Some(base);
+        for figure in self.rows.iter().filter(|figure| figure.unit == Unit::Rate) {
+            let Some(of_base) = of_base.get(figure.name) else { continue };
+            for row in self.engines.iter_mut().filter(|row| row.engine != base) {
+                let Some(own) = row.all.get(figure.name) else { continue };
+                let ratios: Vec<f64> = own.iter().zip(of_base).map(|(own, base)| own / base).collect();
+                if !ratios.is_empty() {
+                    row.ratios.insert(figure.name.to_owned(), summary(&ratios));
+                }
+            }
         }
     }
 
@@ -101,6 +125,12 @@ impl<Conditions> Report<Conditions> {
         for figure in self.rows {
             let cells = self.engines.iter().map(|row| figure.show(row.figures.get(figure.name).copied()));
             table.add_row(std::iter::once(figure.heading.to_owned()).chain(cells));
+        }
+        let Some(base) = self.ratios_to else { return table.to_string() };
+        for figure in self.rows.iter().filter(|figure| figure.unit == Unit::Rate) {
+            let ratio = Figure::new(figure.name, figure.heading, Unit::Ratio).with(Spread::Range);
+            let cells = self.engines.iter().map(|row| ratio.show(row.ratios.get(figure.name).copied()));
+            table.add_row(std::iter::once(format!("{}, to {base}", figure.heading)).chain(cells));
         }
         table.to_string()
     }
@@ -134,6 +164,23 @@ mod tests {
         let numbers: Vec<f64> = (1..=10).rev().map(f64::from).collect();
         assert_eq!(summary(&numbers), Summary { median: 5.0, p90: 9.0, min: 1.0, max: 10.0, rounds: 10 });
         assert_eq!(summary(&[3.0]), Summary { median: 3.0, p90: 3.0, min: 3.0, max: 3.0, rounds: 1 });
+    }
+
+    #[test]
+    fn rates_are_compared_round_by_round() {
+        static RATES: [Figure; 1] = [Figure::new("create_rate", "create", Unit::Rate)];
+        let mut report = Report::new(&["ours", "other"], &RATES, Conditions { stores: 1 });
+        for (ours, other) in [(10.0, 5.0), (30.0, 10.0), (20.0, 20.0)] {
+            report.add("ours", Round::from([("create_rate".into(), ours)]));
+            report.add("other", Round::from([("create_rate".into(), other)]));
+        }
+        report.compare_with("other");
+        let text = report.table();
+        let row = text.lines().find(|line| line.contains("create, to other")).unwrap();
+        assert!(row.contains("2.00 (1.00 to 3.00)") && row.contains('–'), "{text}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["engines"][0]["ratios"]["create_rate"]["median"], 2.0);
+        assert_eq!((&json["ratios_to"], &json["engines"][1]["ratios"]), (&"other".into(), &serde_json::Value::Null));
     }
 
     #[test]
