@@ -251,3 +251,36 @@ fn keyspaces_and_range_deletes_are_measured_and_kept() {
     let refused = run(folder.path(), &["keyspaces", "--engines", "lmdb"]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("no keyspaces"));
 }
+
+/// Alluvium with each component and the plain directory, in both layouts.
+#[test]
+fn postmark_is_measured_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = ["postmark", "--targets", "skip,leveled,trunk,ext4", "--num", "300", "--transactions", "200"];
+    let few = [&few[..], &["--rounds", "2", "--subdirectories", "2", "--no-limit"]].concat();
+    let output = run(folder.path(), &few);
+    let (shown, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}");
+    for part in ["create: operations/s, settled", "20% reads: puts each", "300 files", "2 directories"] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    let kept = fs::read_to_string(folder.path().join("results/postmark.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let figures = |engine: usize| &kept["engines"][engine]["figures"];
+    for (at, name) in ["skip", "leveled", "trunk", "ext4"].iter().enumerate() {
+        assert_eq!(kept["engines"][at]["engine"], *name);
+        assert_eq!(figures(at)["create_operations"]["median"], 300.0);
+        assert!(figures(at)["delete_rate"]["min"].as_f64().unwrap() > 0.0);
+    }
+    // SkipStore, section 6.4: two gets for an append and for a read each.
+    assert_eq!(figures(0)["reads20_gets"]["median"], 2.0);
+    assert!(figures(3)["reads20_gets"].is_null());
+    let inline = run(folder.path(), &[&few[..], &["--layout", "inline", "--json"]].concat());
+    let inline: Value = serde_json::from_str(&text(&inline.stdout)).unwrap();
+    assert_eq!((&inline["layout"], &inline["face"]), (&"inline".into(), &"library".into()));
+    assert_eq!(inline["engines"][0]["figures"]["reads0_gets"]["median"], 1.0);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["results"]);
+    let refused = run(folder.path(), &["postmark", "--targets", "fat"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("no file system \"fat\""));
+}
