@@ -54,6 +54,9 @@ pub enum Command {
     /// Small files as in the SkipStore paper (§6.4): postmark's creates, reads and appends in SkipFS over Alluvium and over
     /// RocksDB, and in ext4
     Postmark(Postmark),
+    /// Requests for empty files in SkipFS, in ext4, and in a FUSE mount that passes them on to ext4: create, stat, readdir,
+    /// rename, unlink
+    Metadata(Metadata),
     /// Print the table and write the page from existing results
     Report(Report),
     /// List the engines, and why some are not available
@@ -75,6 +78,9 @@ pub enum Command {
     /// One file system's turn of `postmark`; the harness starts it
     #[command(hide = true)]
     PostmarkChild,
+    /// One file system's turn of `metadata`; the harness starts it
+    #[command(hide = true)]
+    MetadataChild,
 }
 
 /// Where SplinterDB is.
@@ -217,7 +223,8 @@ pub struct RangeDelete {
 #[derive(Clone, Debug, Args)]
 pub struct Files {
     /// File systems, separated by commas: SkipFS over Alluvium with the components skip, leveled and trunk, SkipFS over
-    /// rocksdb, and ext4, a plain directory [default: all that are built in]
+    /// rocksdb, and ext4, a plain directory; for `metadata` also passthrough, a mount that passes requests on to ext4
+    /// [default: all that are built in; passthrough with --mount]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub targets: Vec<String>,
     /// Use SkipFS through a FUSE mount instead of its library; needs root
@@ -265,6 +272,20 @@ pub struct Postmark {
     /// Seed of sizes, places and transactions
     #[arg(long, value_name = "NUMBER", default_value_t = 42)]
     pub seed: u64,
+    #[command(flatten)]
+    pub files: Files,
+}
+
+/// How many empty files there are.
+#[derive(Clone, Debug, Args)]
+pub struct Metadata {
+    /// Number of files
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub num: u64,
+    /// Files of a directory
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub per_directory: u64,
     #[command(flatten)]
     pub files: Files,
 }

@@ -4,7 +4,7 @@
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results`
 //! stores the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what
 //! small stores cost, `keyspaces` what many keyspaces cost in one store, `range_delete` the delete of a range, and
-//! `postmark` small files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
+//! `postmark` and `metadata` small and empty files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
@@ -17,6 +17,7 @@ mod job;
 mod keyspaces;
 mod launch;
 mod machine;
+mod metadata;
 mod page;
 mod plan;
 mod postmark;
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
         Command::RangeDeleteChild => range_delete::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Postmark(arguments) => postmark::run(&arguments),
         Command::PostmarkChild => postmark::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::Metadata(arguments) => metadata::run(&arguments),
+        Command::MetadataChild => metadata::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::SmallChild => small::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Child => child::run().map(|()| None).map_err(|error| error.to_string()),
     };

@@ -284,3 +284,21 @@ fn postmark_is_measured_and_kept() {
     let refused = run(folder.path(), &["postmark", "--targets", "fat"]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("no file system \"fat\""));
 }
+
+#[test]
+fn metadata_is_measured_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = ["metadata", "--targets", "trunk,ext4", "--num", "250", "--per-directory", "100"];
+    let output = run(folder.path(), &[&few[..], &["--rounds", "2", "--no-limit"]].concat());
+    let (shown, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && shown.contains("readdir: entries/s"), "{shown}{told}");
+    let kept = fs::read_to_string(folder.path().join("results/metadata.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    for engine in 0..2 {
+        assert!(kept["engines"][engine]["figures"]["unlink_settled_rate"]["min"].as_f64().unwrap() > 0.0, "{kept}");
+    }
+    // The entry and the directory's record.
+    assert_eq!(kept["engines"][0]["figures"]["create_puts"]["min"].as_f64().unwrap().floor(), 2.0);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["results"]);
+}

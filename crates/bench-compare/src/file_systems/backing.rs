@@ -3,6 +3,7 @@
 use super::Backing;
 use super::stores::EngineStore;
 use alluvium_bench::engine::Result;
+use fuser::BackgroundSession;
 use skipfs::SkipFs;
 use skipfs::fuse::Mounted;
 use skipfs::store::{Counted, Counts};
@@ -17,6 +18,14 @@ pub struct Served<S: EngineStore>(pub Mounted<Counted<S>>);
 
 /// A directory of the file system that the stores are on.
 pub struct Plain(pub File);
+
+/// A mount whose requests are passed on to such a directory.
+pub struct Passed {
+    /// The directory.
+    pub plain: Plain,
+    /// The mount.
+    pub session: BackgroundSession,
+}
 
 fn settle<S: EngineStore>(fs: &SkipFs<Counted<S>>) -> Result<()> {
     fs.fsync()?;
@@ -75,5 +84,23 @@ impl Backing for Plain {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.settle()
+    }
+}
+
+impl Backing for Passed {
+    fn settle(&self) -> Result<()> {
+        self.plain.settle()
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        None
+    }
+
+    fn written_bytes(&self) -> Option<u64> {
+        self.plain.written_bytes()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.session.umount_and_join()?)
     }
 }

@@ -5,7 +5,7 @@
 use super::Requests;
 use alluvium_bench::engine::Result;
 use skipfs::store::Store;
-use skipfs::{Caller, ROOT, SkipFs, WriteOptions};
+use skipfs::{Caller, ROOT, RenameMode, SkipFs, Visit, WriteOptions};
 use std::sync::Arc;
 
 const CALLER: Caller = Caller { uid: 0, gid: 0 };
@@ -78,6 +78,27 @@ impl<S: Store> Requests for Library<S> {
             content[..found.len()].copy_from_slice(&found);
             Ok(found.len())
         })
+    }
+
+    fn stat(&mut self, directory: usize, name: &str) -> Result<u64> {
+        let found = self.fs.lookup(self.directories[directory].ino, name.as_bytes())?;
+        self.fs.forget(found.ino, 1);
+        Ok(found.size)
+    }
+
+    fn list(&mut self, directory: usize) -> Result<u64> {
+        let mut handle = self.fs.opendir(self.directories[directory].ino)?;
+        let mut entries = 0;
+        self.fs.readdir(&mut handle, 0, &mut |entry| {
+            entries += u64::from(!matches!(entry.name, b"." | b".."));
+            Visit::Taken
+        })?;
+        Ok(entries)
+    }
+
+    fn rename(&mut self, directory: usize, name: &str, new_name: &str) -> Result<()> {
+        let ino = self.directories[directory].ino;
+        Ok(self.fs.rename(ino, name.as_bytes(), ino, new_name.as_bytes(), RenameMode::Replace)?)
     }
 
     fn unlink(&mut self, directory: usize, name: &str) -> Result<()> {

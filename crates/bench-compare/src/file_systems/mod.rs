@@ -1,10 +1,12 @@
-//! File systems that are compared: SkipFS over several stores, through its library or a FUSE mount, and ext4.
+//! File systems that are compared: SkipFS over several stores, through its library or a FUSE mount, ext4, and a mount that
+//! passes requests on to ext4.
 //!
 //! A `FileSystem` has two faces: `Requests`, which a benchmark times, and `Backing`, which settles and counts. One
 //! thread uses both.
 
 mod backing;
 mod library;
+mod passthrough;
 mod paths;
 mod private_mounts;
 #[cfg(feature = "rocksdb")]
@@ -14,7 +16,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use targets::{EXT4, Face, LayoutName, ROCKSDB, Target, open, select};
+pub use targets::{EXT4, Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, open, select};
 
 use alluvium_bench::engine::Result;
 use skipfs::store::Counts;
@@ -38,6 +40,15 @@ pub trait Requests {
 
     /// Opens a file, reads all of it, which fits into `content`, and closes it. Returns its size.
     fn read(&mut self, directory: usize, name: &str, content: &mut [u8]) -> Result<usize>;
+
+    /// The size of a file, by its name.
+    fn stat(&mut self, directory: usize, name: &str) -> Result<u64>;
+
+    /// Reads the names in a directory; returns how many there are, without `.` and `..`.
+    fn list(&mut self, directory: usize) -> Result<u64>;
+
+    /// Renames a file within its directory.
+    fn rename(&mut self, directory: usize, name: &str, new_name: &str) -> Result<()>;
 
     /// Removes a file.
     fn unlink(&mut self, directory: usize, name: &str) -> Result<()>;

@@ -54,6 +54,19 @@ impl Requests for Paths {
         Ok(file.read(content)?)
     }
 
+    fn stat(&mut self, directory: usize, name: &str) -> Result<u64> {
+        Ok(fs::symlink_metadata(self.path(directory, name))?.len())
+    }
+
+    fn list(&mut self, directory: usize) -> Result<u64> {
+        let entries = fs::read_dir(&self.directories[directory])?;
+        Ok(entries.collect::<std::io::Result<Vec<_>>>()?.len() as u64)
+    }
+
+    fn rename(&mut self, directory: usize, name: &str, new_name: &str) -> Result<()> {
+        Ok(fs::rename(self.path(directory, name), self.path(directory, new_name))?)
+    }
+
     fn unlink(&mut self, directory: usize, name: &str) -> Result<()> {
         Ok(fs::remove_file(self.path(directory, name))?)
     }

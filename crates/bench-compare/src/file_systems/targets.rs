@@ -1,12 +1,12 @@
 //! The file systems by name, and how each is made and opened.
 
-use super::backing::{InProcess, Plain, Served};
+use super::backing::{InProcess, Passed, Plain, Served};
 use super::library::Library;
 use super::paths::Paths;
 #[cfg(feature = "rocksdb")]
 use super::rocks_store::RocksStore;
 use super::stores::EngineStore;
-use super::{Backing, FileSystem, Requests, private_mounts};
+use super::{Backing, FileSystem, Requests, passthrough, private_mounts};
 use crate::engines::{Setup, ours};
 use alluvium_bench::engine::Result;
 use alluvium_bench::{Component, LevelKnobs};
@@ -28,10 +28,13 @@ pub const ROCKSDB: &str = "rocksdb";
 /// No SkipFS: a directory of the file system that the stores are on, which is ext4 on the machines of the comparison.
 pub const EXT4: &str = "ext4";
 
+/// A FUSE mount that passes names and attributes on to such a directory: what FUSE itself costs.
+pub const PASSTHROUGH: &str = "passthrough";
+
 /// Background threads of an engine where they can be set.
 const BACKGROUND_THREADS: usize = crate::compare::BACKGROUND_THREADS;
 
-/// All names, in the order of tables.
+/// Those with content, in the order of tables.
 pub const TARGETS: [&str; 5] = [SKIP, LEVELED, TRUNK, ROCKSDB, EXT4];
 
 /// How requests reach SkipFS.
@@ -71,20 +74,19 @@ pub struct Target {
     pub data_bytes: u64,
 }
 
-/// The named file systems; without names all that are built in.
+/// The named file systems of those that are `known`; without names all that are built in.
 ///
 /// # Errors
 /// A name that none has, or that is not built in.
-pub fn select(names: &[String]) -> std::result::Result<Vec<&'static str>, String> {
+pub fn select(names: &[String], known: &[&'static str]) -> std::result::Result<Vec<&'static str>, String> {
     let is_built_in = |name: &str| name != ROCKSDB || cfg!(feature = "rocksdb");
     if names.is_empty() {
-        return Ok(TARGETS.into_iter().filter(|name| is_built_in(name)).collect());
+        return Ok(known.iter().copied().filter(|name| is_built_in(name)).collect());
     }
     let mut taken = Vec::new();
     for name in names {
-        let found = TARGETS.into_iter().find(|target| target == name);
-        let found =
-            found.ok_or_else(|| format!("there is no file system \"{name}\"; known: {}", TARGETS.join(", ")))?;
+        let found = known.iter().copied().find(|known| known == name);
+        let found = found.ok_or_else(|| format!("there is no file system \"{name}\"; known: {}", known.join(", ")))?;
         if !is_built_in(found) {
             return Err(format!("{name} is not built in; build with --features {name}"));
         }
@@ -113,6 +115,15 @@ pub fn open(target: &Target) -> Result<FileSystem> {
         EXT4 => {
             let requests: Box<dyn Requests> = Box::new(Paths::new(&setup.directory));
             Ok(FileSystem { requests, backing: Box::new(Plain(File::open(&setup.directory)?)) })
+        }
+        PASSTHROUGH => {
+            private_mounts::begin()?;
+            let plain = Plain(File::open(&setup.directory)?);
+            let session = passthrough::mount(&setup.directory, &mount_point)?;
+            Ok(FileSystem {
+                requests: Box::new(Paths::new(&mount_point)),
+                backing: Box::new(Passed { plain, session }),
+            })
         }
         name => Err(format!("there is no file system \"{name}\" in this program").into()),
     }

@@ -24,6 +24,7 @@ fn use_all(target: &Target) -> Option<[Counts; 2]> {
     assert_eq!(requests.read(ROOT_DIRECTORY, "1", &mut content).unwrap(), 3000);
     assert_eq!(requests.read(ROOT_DIRECTORY, "2", &mut content).unwrap(), 0);
     assert!(requests.read(ROOT_DIRECTORY, "3", &mut content).is_err());
+    use_names(requests, directory);
     system.backing.settle().unwrap();
     assert!(system.backing.written_bytes().unwrap() > 3000);
     assert!(requests.remove_directory(directory).is_err());
@@ -35,10 +36,19 @@ fn use_all(target: &Target) -> Option<[Counts; 2]> {
     Some([appended? - before?, read? - appended?])
 }
 
+/// Requests without content, with the file `1` of 9 bytes in the directory.
+fn use_names(requests: &mut dyn Requests, directory: usize) {
+    assert_eq!((requests.stat(directory, "1").unwrap(), requests.list(directory).unwrap()), (9, 1));
+    requests.rename(directory, "1", "3").unwrap();
+    assert!(requests.stat(directory, "1").is_err());
+    requests.rename(directory, "3", "1").unwrap();
+    assert_eq!(requests.stat(directory, "1").unwrap(), 9);
+}
+
 #[test]
 fn every_file_system_serves_all_requests() {
     let folder = tempfile::tempdir().unwrap();
-    for name in select(&[]).unwrap() {
+    for name in select(&[], &TARGETS).unwrap() {
         for layout in [LayoutName::Items, LayoutName::Inline] {
             let costs = use_all(&target(name, layout, Face::Library, folder.path()));
             let Some([append, read]) = costs else {
@@ -60,7 +70,7 @@ fn mounts_serve_all_requests() {
     if !Path::new("/dev/fuse").exists() {
         return println!("skipped: no FUSE");
     }
-    for name in select(&[]).unwrap() {
+    for name in select(&[], &TARGETS).unwrap() {
         let run = std::thread::spawn(move || {
             let folder = tempfile::tempdir().unwrap();
             use_all(&target(name, LayoutName::Items, Face::Mount, folder.path()));
@@ -70,10 +80,35 @@ fn mounts_serve_all_requests() {
 }
 
 #[test]
+fn a_passthrough_serves_names() {
+    if let Err(error) = std::thread::spawn(private_mounts::begin).join().unwrap() {
+        return println!("skipped: {error}");
+    }
+    let run = std::thread::spawn(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut system = open(&target(PASSTHROUGH, LayoutName::Items, Face::Mount, folder.path())).unwrap();
+        let requests = &mut *system.requests;
+        let directory = requests.make_directory("s0").unwrap();
+        for name in 0..300 {
+            requests.create(directory, &name.to_string(), &[]).unwrap();
+        }
+        assert_eq!((requests.list(directory).unwrap(), requests.stat(directory, "7").unwrap()), (300, 0));
+        requests.rename(directory, "7", "r7").unwrap();
+        assert!(requests.stat(directory, "7").is_err() && requests.stat(directory, "r7").is_ok());
+        requests.unlink(directory, "r7").unwrap();
+        assert_eq!(requests.list(directory).unwrap(), 299);
+        (0..300).filter(|name| *name != 7).for_each(|name| requests.unlink(directory, &name.to_string()).unwrap());
+        requests.remove_directory(directory).unwrap();
+        system.close().unwrap();
+    });
+    run.join().unwrap();
+}
+
+#[test]
 fn names_are_checked() {
-    assert_eq!(select(&["trunk".into(), "ext4".into(), "trunk".into()]).unwrap(), ["trunk", "ext4"]);
-    assert!(select(&["fat".into()]).unwrap_err().contains("known: skip"));
-    assert_eq!(select(&[ROCKSDB.into()]).is_ok(), cfg!(feature = "rocksdb"));
+    assert_eq!(select(&["trunk".into(), "ext4".into(), "trunk".into()], &TARGETS).unwrap(), ["trunk", "ext4"]);
+    assert!(select(&["fat".into()], &TARGETS).unwrap_err().contains("known: skip"));
+    assert_eq!(select(&[ROCKSDB.into()], &TARGETS).is_ok(), cfg!(feature = "rocksdb"));
 }
 
 /// What SkipFS relies on: batches in order, ranges, and scans of one moment.

@@ -12,7 +12,7 @@ mod figures;
 use crate::arguments::Postmark;
 use crate::compare;
 use crate::engines;
-use crate::file_systems::{EXT4, Face, LayoutName, ROCKSDB, Target, select};
+use crate::file_systems::{EXT4, Face, LayoutName, ROCKSDB, TARGETS, Target, select};
 use crate::rounds::host::Host;
 use crate::rounds::report::Report;
 use crate::rounds::turns;
@@ -50,7 +50,7 @@ struct Conditions {
 /// Invalid arguments, or a directory that cannot be used.
 pub fn run(arguments: &Postmark) -> Result<Option<String>, String> {
     let files = &arguments.files;
-    let names = select(&files.targets)?;
+    let names = select(&files.targets, &TARGETS)?;
     let limits = compare::limits(files.no_limit)?;
     let stores = turns::stores(files.directory.as_deref())?;
     let parameters = Parameters {
