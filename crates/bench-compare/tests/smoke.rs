@@ -264,7 +264,7 @@ fn postmark_is_measured_and_kept() {
     for part in ["create: operations/s, settled", "20% reads: puts each", "300 files", "2 directories"] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
     }
-    let kept = fs::read_to_string(folder.path().join("results/postmark.json")).unwrap();
+    let kept = fs::read_to_string(folder.path().join("results/postmark-library-items.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let figures = |engine: usize| &kept["engines"][engine]["figures"];
     for (at, name) in ["skip", "leveled", "trunk", "ext4"].iter().enumerate() {
@@ -292,7 +292,7 @@ fn metadata_is_measured_and_kept() {
     let output = run(folder.path(), &[&few[..], &["--rounds", "2", "--no-limit"]].concat());
     let (shown, told) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && shown.contains("readdir: entries/s"), "{shown}{told}");
-    let kept = fs::read_to_string(folder.path().join("results/metadata.json")).unwrap();
+    let kept = fs::read_to_string(folder.path().join("results/metadata-library-items.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     for engine in 0..2 {
         assert!(kept["engines"][engine]["figures"]["unlink_settled_rate"]["min"].as_f64().unwrap() > 0.0, "{kept}");

@@ -16,7 +16,9 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use targets::{EXT4, Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, open, select};
+pub use targets::{
+    EXT4, Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, memory_for, open, results_name, select,
+};
 
 use alluvium_bench::engine::Result;
 use skipfs::store::Counts;

@@ -34,6 +34,10 @@ pub const PASSTHROUGH: &str = "passthrough";
 /// Background threads of an engine where they can be set.
 const BACKGROUND_THREADS: usize = crate::compare::BACKGROUND_THREADS;
 
+/// Data for each byte of memory.
+const DATA_PER_MEMORY: u64 = 10;
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+
 /// Those with content, in the order of tables.
 pub const TARGETS: [&str; 5] = [SKIP, LEVELED, TRUNK, ROCKSDB, EXT4];
 
@@ -72,6 +76,24 @@ pub struct Target {
     pub memory: u64,
     /// Bytes of files that will be stored.
     pub data_bytes: u64,
+}
+
+/// Memory of a process whose files have so many bytes, unless it is named.
+pub fn memory_for(data_bytes: u64, named: Option<u64>) -> u64 {
+    named.unwrap_or(data_bytes / DATA_PER_MEMORY).max(MEMORY_BYTES_MIN)
+}
+
+/// The name of a command's results: those of another face or layout are kept beside them.
+pub fn results_name(command: &str, face: Face, layout: LayoutName) -> String {
+    let layout = match layout {
+        LayoutName::Items => "items",
+        LayoutName::Inline => "inline",
+    };
+    let face = match face {
+        Face::Library => "library",
+        Face::Mount => "mount",
+    };
+    format!("{command}-{face}-{layout}")
 }
 
 /// The named file systems of those that are `known`; without names all that are built in.

@@ -1,3 +1,5 @@
+//! Every file system with all requests, by each face, and RocksDB as a store.
+
 use super::*;
 use std::path::Path;
 

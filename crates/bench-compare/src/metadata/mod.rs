@@ -6,7 +6,7 @@ mod figures;
 
 use crate::arguments::Metadata;
 use crate::compare;
-use crate::file_systems::{Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, select};
+use crate::file_systems::{Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, memory_for, results_name, select};
 use crate::rounds::host::Host;
 use crate::rounds::report::Report;
 use crate::rounds::turns;
@@ -18,8 +18,6 @@ use serde::Serialize;
 const CHILD: &str = "metadata-child";
 /// About the bytes of a file's entry in a store.
 const ENTRY_BYTES: u64 = 128;
-const DATA_PER_MEMORY: u64 = 10;
-const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
 /// What was asked for, for the report.
 #[derive(Debug, Serialize)]
@@ -46,7 +44,7 @@ pub fn run(arguments: &Metadata) -> Result<Option<String>, String> {
     let limits = compare::limits(files.no_limit)?;
     let stores = turns::stores(files.directory.as_deref())?;
     let data_bytes = arguments.num * ENTRY_BYTES;
-    let memory = files.memory.unwrap_or(data_bytes / DATA_PER_MEMORY).max(MEMORY_BYTES_MIN);
+    let memory = memory_for(data_bytes, files.memory);
     let face = if files.mount { Face::Mount } else { Face::Library };
     let conditions = Conditions {
         files: arguments.num,
@@ -72,7 +70,8 @@ pub fn run(arguments: &Metadata) -> Result<Option<String>, String> {
         Host::start_in(CHILD, &job, group)?.round()
     });
     report.compare_with(ROCKSDB);
-    turns::show(&report, &heading(&report), files.json, &files.results, "metadata")?;
+    let name = results_name("metadata", face, files.layout);
+    turns::show(&report, &heading(&report), files.json, &files.results, &name)?;
     Ok(report.failures())
 }
 

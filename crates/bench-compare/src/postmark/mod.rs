@@ -12,7 +12,7 @@ mod figures;
 use crate::arguments::Postmark;
 use crate::compare;
 use crate::engines;
-use crate::file_systems::{EXT4, Face, LayoutName, ROCKSDB, TARGETS, Target, select};
+use crate::file_systems::{EXT4, Face, LayoutName, ROCKSDB, TARGETS, Target, memory_for, results_name, select};
 use crate::rounds::host::Host;
 use crate::rounds::report::Report;
 use crate::rounds::turns;
@@ -24,9 +24,6 @@ use std::collections::BTreeMap;
 
 /// The hidden command of the children.
 const CHILD: &str = "postmark-child";
-/// The paper's machines have a tenth of the data as memory of the store.
-const DATA_PER_MEMORY: u64 = 10;
-const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
 /// What was asked for, for the report.
 #[derive(Debug, Serialize)]
@@ -60,7 +57,7 @@ pub fn run(arguments: &Postmark) -> Result<Option<String>, String> {
         seed: arguments.seed,
     };
     let data_bytes = parameters.files * MEAN_BYTES;
-    let memory = files.memory.unwrap_or(data_bytes / DATA_PER_MEMORY).max(MEMORY_BYTES_MIN);
+    let memory = memory_for(data_bytes, files.memory);
     let face = if files.mount { Face::Mount } else { Face::Library };
     let conditions = Conditions {
         versions: names.iter().map(|name| (*name, version(name))).collect(),
@@ -88,7 +85,8 @@ pub fn run(arguments: &Postmark) -> Result<Option<String>, String> {
         Host::start_in(CHILD, &Job { target, parameters }, group)?.round()
     });
     report.compare_with(ROCKSDB);
-    turns::show(&report, &heading(&report), files.json, &files.results, "postmark")?;
+    let name = results_name("postmark", face, files.layout);
+    turns::show(&report, &heading(&report), files.json, &files.results, &name)?;
     Ok(report.failures())
 }
 

@@ -1,3 +1,5 @@
+//! The work on a file system in memory.
+
 use super::*;
 use std::collections::BTreeMap;
 
