@@ -39,6 +39,22 @@ impl FsError {
         Self::with_detail(libc::EIO, format!("the record of key \"{}\" is damaged: {what}", key.escape_ascii()))
     }
 
+    /// The error of the store below, if this is one.
+    ///
+    /// # Errors
+    /// Itself, if it is another one.
+    pub fn into_store_error(self) -> Result<Box<dyn Error + Send + Sync>, Self> {
+        match self {
+            Self { source: Some(source), .. } => Ok(source),
+            other => Err(other),
+        }
+    }
+
+    /// The explanation; empty if there is none.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The number of the error, as in `errno`.
     pub fn errno(&self) -> i32 {
         self.errno

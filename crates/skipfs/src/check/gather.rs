@@ -52,13 +52,15 @@ pub(super) fn finding(key: &[u8], what: &str, expected: impl ToString, found: im
     format!("key \"{}\": {what}: expected {expected}, found {found}", key.escape_ascii())
 }
 
-pub(super) fn gather(store: &impl Store) -> FsResult<Gathered> {
-    let mut gathered = Gathered::default();
+pub(super) fn gather(store: &impl Store, progress: &mut dyn FnMut(u64)) -> FsResult<Gathered> {
+    let (mut gathered, mut keys) = (Gathered::default(), 0);
     store.scan(&[], &[0xff], &mut |found, value| {
         match Key::decode(found) {
             Some(decoded) => gathered.add(decoded, found, value),
             None => gathered.findings.push(finding(found, "key", "a key of the format", "another one")),
         }
+        keys += 1;
+        progress(keys);
         ControlFlow::Continue(())
     })?;
     if gathered.superblock.is_none() {

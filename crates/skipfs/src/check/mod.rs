@@ -17,6 +17,14 @@ use crate::store::Store;
 /// # Errors
 /// Those of the store. What is wrong with the file system is no error, but in the report.
 pub fn check(store: &impl Store) -> FsResult<Report> {
-    let gathered = gather::gather(store)?;
+    check_with(store, &mut |_| {})
+}
+
+/// The same. Calls `progress` with the number of keys that were read, after each.
+///
+/// # Errors
+/// As for `check`.
+pub fn check_with(store: &impl Store, progress: &mut dyn FnMut(u64)) -> FsResult<Report> {
+    let gathered = gather::gather(store, progress)?;
     Ok(judge::judge(gathered))
 }

@@ -75,6 +75,11 @@ impl Superblock {
         }
     }
 
+    /// Whether bytes begin as a superblock does. Any program may use its key.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Whether the sizes are in their ranges.
     pub fn is_valid(&self) -> bool {
         let is_inline_valid = match self.layout {

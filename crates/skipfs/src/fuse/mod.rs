@@ -7,8 +7,14 @@
 mod adapter;
 mod convert;
 mod handles;
+mod mount_table;
 mod mounting;
 mod options;
+mod signals;
+mod unmounting;
 
+pub use mount_table::{MountedAt, mounted_at};
 pub use mounting::{Mounted, mount, spawn};
 pub use options::MountOptions;
+pub use signals::Signals;
+pub use unmounting::unmount;

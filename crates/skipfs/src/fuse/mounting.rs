@@ -1,21 +1,23 @@
 //! Mounting and unmounting.
 
 use super::adapter::Adapter;
+use super::mount_table;
 use super::options::MountOptions;
+use super::signals::Signals;
 use crate::error::{FsError, FsResult};
 use crate::fs::SkipFs;
 use crate::store::{AlluviumStore, Store};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use nix::poll::{PollFd, PollFlags, PollTimeout};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use std::io;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How often a mount that waits for signals looks whether it was unmounted.
 const LOOK_MS: u16 = 200;
+const DEVICE: &str = "/dev/fuse";
+const NO_DEVICE: &str =
+    "there is no /dev/fuse; `modprobe fuse` loads the kernel's module, and a container needs the device";
 
 /// A mounted file system, which threads of its own serve. Dropping it unmounts it and closes the store.
 pub struct Mounted<S: Store> {
@@ -34,7 +36,8 @@ fn of_io(what: &str, error: &io::Error) -> FsError {
 /// Mounts a file system and returns.
 ///
 /// # Errors
-/// Those of the system: `EPERM` without the permission to mount, `ENOENT` without FUSE or a mount point.
+/// Those of the system: `EPERM` or `EACCES` without the permission to mount, `ENODEV` without FUSE, `ENOENT` without a
+/// mount point.
 pub fn spawn<S: Store + 'static>(
     fs: Arc<SkipFs<S>>,
     mount_point: impl AsRef<Path>,
@@ -43,10 +46,15 @@ pub fn spawn<S: Store + 'static>(
     // An absolute path, because the process may change its directory.
     let mount_point = mount_point.as_ref();
     let mount_point = mount_point.canonicalize().map_err(|error| of_io("the mount point", &error))?;
+    File::options().read(true).write(true).open(DEVICE).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => FsError::with_detail(libc::ENODEV, NO_DEVICE),
+        _ => of_io("cannot open /dev/fuse", &error),
+    })?;
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName("skipfs".into()),
-        MountOption::Subtype("skipfs".into()),
+        MountOption::FSName(mount_table::source(options.store.as_deref())),
+        // Not `Subtype`, which only the program that mounts for users gets.
+        MountOption::CUSTOM(format!("subtype={}", mount_table::SUBTYPE)),
         MountOption::DefaultPermissions,
         MountOption::NoAtime,
         if options.read_only { MountOption::RO } else { MountOption::RW },
@@ -56,18 +64,21 @@ pub fn spawn<S: Store + 'static>(
     config.clone_fd = true;
     let adapter = Adapter::new(Arc::clone(&fs), options.clone());
     let session = Session::new(adapter, &mount_point, &config).and_then(Session::spawn);
-    let session = session.map_err(|error| of_io("cannot mount", &error))?;
+    let session = session.map_err(|error| cannot_mount(&error))?;
     Ok(Mounted { fs, mount_point, session: Some(session), is_unmounted: false })
 }
 
-/// Mounts the file system of a store of Alluvium, and serves it until it is unmounted or the process gets `SIGINT` or
-/// `SIGTERM`. Then it syncs and closes the store.
-///
-/// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what is
-/// still open fails from then on.
-///
-/// The two signals are blocked in the calling thread before others are started. So a program calls this before it
-/// starts threads.
+/// What the kernel or the program that mounts for users said. The device was found.
+fn cannot_mount(error: &io::Error) -> FsError {
+    if error.kind() == io::ErrorKind::NotFound {
+        let what = "mounting needs root, or the program `fusermount3` (package fuse3)";
+        return FsError::with_detail(libc::EPERM, what);
+    }
+    of_io("cannot mount", error)
+}
+
+/// Mounts the file system of a store of Alluvium, and serves it (`Mounted::serve`). Blocks the signals in the calling
+/// thread (`Signals::block`).
 ///
 /// # Errors
 /// `EBUSY` if the store is open elsewhere, for instance by another mount; `ENOENT` if there is no store, no file system
@@ -78,37 +89,11 @@ pub fn mount(
     mount_point: impl AsRef<Path>,
     options: &MountOptions,
 ) -> FsResult<()> {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGINT);
-    signals.add(Signal::SIGTERM);
-    let of_nix = |error: nix::errno::Errno| FsError::with_detail(error as i32, "waiting for signals");
-    signals.thread_block().map_err(of_nix)?;
-    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-    let arrived = SignalFd::with_flags(&signals, flags).map_err(of_nix)?;
-    let store = AlluviumStore::open(store, store_options.create_if_missing(false))?;
-    let fs = Arc::new(SkipFs::open(store)?);
-    let mut mounted = spawn(fs, mount_point, options)?;
-    let mut is_asked_again = false;
-    while !mounted.is_finished() {
-        let mut wait = [PollFd::new(arrived.as_fd(), PollFlags::POLLIN)];
-        match nix::poll::poll(&mut wait, PollTimeout::from(LOOK_MS)) {
-            Err(nix::errno::Errno::EINTR) | Ok(0) => continue,
-            Err(error) => return Err(of_nix(error)),
-            Ok(_) => while let Ok(Some(_)) = arrived.read_signal() {},
-        }
-        match mounted.try_unmount(is_asked_again) {
-            Err(error) if error.errno() == libc::EBUSY => {
-                eprintln!("{} is in use; stop what uses it, or send the signal again", mounted.mount_point.display());
-                mounted.fs.fsync()?;
-                is_asked_again = true;
-            }
-            Err(error) => return Err(error),
-            // What is still open keeps the session alive, but not the store.
-            Ok(()) if is_asked_again => return mounted.fs.close(),
-            Ok(()) => break,
-        }
-    }
-    mounted.finish()
+    let signals = Signals::block()?;
+    let path = store.as_ref();
+    let store = AlluviumStore::open(path, store_options.create_if_missing(false))?;
+    let options = MountOptions { store: path.canonicalize().ok(), ..options.clone() };
+    spawn(Arc::new(SkipFs::open(store)?), mount_point, &options)?.serve(&signals)
 }
 
 impl<S: Store> Mounted<S> {
@@ -125,6 +110,39 @@ impl<S: Store> Mounted<S> {
     /// Whether the session has ended, because it was unmounted.
     pub fn is_finished(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Serves the mount until it is unmounted or one of the signals comes. Then it syncs and closes the store.
+    ///
+    /// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what is
+    /// still open fails from then on.
+    ///
+    /// # Errors
+    /// Those of unmounting and of closing.
+    pub fn serve(mut self, signals: &Signals) -> FsResult<()> {
+        let mut is_asked_again = false;
+        while !self.is_finished() {
+            if !signals.wait(LOOK_MS)? {
+                continue;
+            }
+            match self.try_unmount(is_asked_again) {
+                Err(error) if error.errno() == libc::EBUSY => {
+                    let place = self.mount_point.display();
+                    // Nobody may read it any more.
+                    let _ = writeln!(io::stderr(), "{place} is in use; stop what uses it, or send the signal again");
+                    is_asked_again = true;
+                    self.fs.fsync()?;
+                }
+                Err(error) => return Err(error),
+                Ok(()) if is_asked_again => {
+                    // What is still open keeps the session alive, but not the store. Its threads end with the process.
+                    std::mem::forget(self.session.take());
+                    return self.fs.close();
+                }
+                Ok(()) => break,
+            }
+        }
+        self.finish()
     }
 
     /// Unmounts, waits for the last request, syncs, and closes the store.

@@ -1,5 +1,6 @@
 //! `MountOptions`: how the kernel mounts and uses the file system.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How the kernel mounts and uses the file system.
@@ -18,6 +19,9 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// The absolute path of the store, which tables of mounts show as the source. With it `unmount` of another process
+    /// waits until the store is closed.
+    pub store: Option<PathBuf>,
 }
 
 impl Default for MountOptions {
@@ -29,6 +33,7 @@ impl Default for MountOptions {
             write_bytes_max: 1 << 20,
             allow_other: false,
             read_only: false,
+            store: None,
         }
     }
 }

@@ -53,7 +53,7 @@ fn errno(error: &Error) -> i32 {
     }
 }
 
-fn of_store(error: Error) -> FsError {
+pub(super) fn of_store(error: Error) -> FsError {
     FsError::of_store(errno(&error), error)
 }
 

@@ -8,9 +8,11 @@
 
 mod alluvium;
 mod counted;
+mod reader;
 
 pub use self::alluvium::AlluviumStore;
 pub use self::counted::{Counted, Counts};
+pub use self::reader::AlluviumReader;
 
 use crate::error::FsResult;
 use std::ops::ControlFlow;
