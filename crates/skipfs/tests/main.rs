@@ -8,6 +8,7 @@ mod crash;
 #[path = "../../../tests/suite/support/disks.rs"]
 mod disks;
 mod formats;
+mod full_disk;
 mod model;
 mod mounted;
 mod races;

@@ -6,7 +6,7 @@ use super::inodes::{Location, State, record_of};
 use super::locks::LockSet;
 use crate::error::{FsError, FsResult};
 use crate::format::{CHUNK_BYTES, FileKind, Record, Timestamp, key};
-use crate::store::Batch;
+use crate::store::{Batch, Change};
 
 /// The changes of a request.
 pub(super) struct Changes {
@@ -93,6 +93,13 @@ impl Changes {
         Ok(())
     }
 
+    /// What the request deletes, if it puts nothing but records of `states`.
+    pub(super) fn removals(&self) -> Option<Batch> {
+        let is_removal = |change: &Change| !matches!(change, Change::Put(..));
+        let changes = self.batch.changes();
+        (!changes.is_empty() && changes.iter().all(is_removal)).then(|| self.batch.clone())
+    }
+
     /// The whole batch, and the states.
     pub(super) fn finish(mut self) -> FsResult<(Batch, Vec<(u64, State)>)> {
         for (ino, state) in &self.states {
@@ -107,6 +114,20 @@ impl Changes {
         }
         Ok((self.batch, self.states))
     }
+}
+
+/// Whether the new states differ from the locked ones in times only, apart from those of deleted inodes.
+pub(super) fn is_only_times(states: &[(u64, State)], locks: &LockSet<'_>) -> FsResult<bool> {
+    for (ino, state) in states.iter().filter(|(_, state)| !state.is_deleted) {
+        let before = locks.state(*ino)?;
+        let mut record = record_of(state)?.clone();
+        let old = record_of(before)?;
+        (record.attributes.mtime, record.attributes.ctime) = (old.attributes.mtime, old.attributes.ctime);
+        if record != *old || state.location != before.location {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Deletes the content of a file, wherever it is outside its record. One key if there can be only one.

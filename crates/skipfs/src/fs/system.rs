@@ -1,6 +1,6 @@
 //! `SkipFs`: the parts of an open file system, and what all requests need. Any thread.
 
-use super::change::Changes;
+use super::change::{self, Changes};
 use super::inodes::{Inode, Location, Pin, ReadGuard, State, Table, WriteGuard, record_of};
 use super::locks::LockSet;
 use super::numbers::Numbers;
@@ -189,10 +189,23 @@ impl<S: Store> SkipFs<S> {
     }
 
     /// Commits the batch of a request, and then changes the states in memory.
+    ///
+    /// A full disk takes only deletes. So there a request that removes something leaves out records in which nothing but
+    /// times would change. The times are in memory until the next change of the record puts them, and are lost if it
+    /// leaves memory before.
     pub(super) fn commit(&self, changes: Changes, locks: &mut LockSet<'_>) -> FsResult<()> {
+        let removals = changes.removals();
         let (batch, states) = changes.finish()?;
         if !batch.is_empty() {
-            self.store.commit(batch)?;
+            match (self.store.commit(batch), removals) {
+                (Err(error), Some(removals)) if error.errno() == libc::ENOSPC => {
+                    if !change::is_only_times(&states, locks)? {
+                        return Err(error);
+                    }
+                    self.store.commit(removals)?;
+                }
+                (committed, _) => committed?,
+            }
         }
         for (ino, state) in states {
             locks.replace(ino, state)?;

@@ -1,0 +1,254 @@
+//! A full disk and a store that can write no more: the right error numbers, reads go on, removals make space, and nothing
+//! that was acknowledged is lost.
+
+use crate::support::{CALLER, LAYOUTS, small, with_private_mounts};
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::{Db, Options};
+use skipfs::check::check;
+use skipfs::fuse::{MountOptions, spawn};
+use skipfs::store::{AlluviumStore, Store};
+use skipfs::{FsResult, Layout, ROOT, SetAttributes, SkipFs, WriteOptions};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A disk that was full for this time stays full until something is removed.
+const STEADY: Duration = Duration::from_millis(500);
+const CAPACITY: u64 = 16 << 20;
+
+fn options() -> Options {
+    Options::new().memory_budget(2 << 20).background_threads(2).sync_interval(None)
+}
+
+/// Content that does not compress, different for each file.
+fn content(number: u64) -> Vec<u8> {
+    let mut random = crate::support::Random(number);
+    let length = 500 + random.below(30_000) as usize;
+    (0..length).map(|_| random.next() as u8).collect()
+}
+
+/// A file system on a disk, and what must be in its root.
+struct Files {
+    fs: SkipFs<AlluviumStore>,
+    files: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+}
+
+fn name(number: u64) -> Vec<u8> {
+    format!("file{number:06}").into_bytes()
+}
+
+impl Files {
+    fn new(disk: &SimulatedStorage, layout: Layout) -> Self {
+        let store = AlluviumStore::of(Db::open_with(Arc::new(disk.clone()), options()).unwrap(), None);
+        SkipFs::mkfs(&store, &small(layout)).unwrap();
+        Self { fs: SkipFs::open(store).unwrap(), files: BTreeMap::new(), next: 0 }
+    }
+
+    /// Makes a file and writes it. What was acknowledged is expected from then on.
+    fn add(&mut self) -> FsResult<()> {
+        self.next += 1;
+        let (number, bytes) = (self.next, content(self.next));
+        let ino = self.fs.create(ROOT, &name(number), 0o644, CALLER)?.ino;
+        self.files.insert(number, Vec::new());
+        let written = self.fs.write(ino, 0, &bytes, WriteOptions::default());
+        self.fs.release(ino).unwrap();
+        self.fs.forget(ino, 1);
+        written.map(|count| {
+            assert_eq!(count, bytes.len());
+            self.files.insert(number, bytes);
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.fs.store().db().stats().disk_full
+    }
+
+    /// Adds files until the disk is full and stays full.
+    fn fill(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < deadline, "the disk does not fill: {}", self.fs.store().db().stats());
+            if let Err(error) = self.add() {
+                assert_eq!(error.errno(), libc::ENOSPC, "{error}");
+                // A full disk is expected here.
+                let _ = self.fs.store().db().settle();
+                let until = Instant::now() + STEADY;
+                while self.is_full() && Instant::now() < until {
+                    std::thread::yield_now();
+                }
+                if self.is_full() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn compare(&self) {
+        for (number, bytes) in &self.files {
+            let ino = self.fs.lookup(ROOT, &name(*number)).unwrap().ino;
+            assert_eq!(&self.fs.read(ino, 0, 1 << 20).unwrap(), bytes, "file {number}");
+            self.fs.forget(ino, 1);
+        }
+        let report = check(self.fs.store()).unwrap();
+        assert!(report.is_sound() && report.files == self.files.len() as u64, "{report:#?}");
+    }
+
+    fn remove(&mut self, count: usize) {
+        let numbers: Vec<u64> = self.files.keys().take(count).copied().collect();
+        for number in numbers {
+            let before = self.fs.getattr(ROOT).unwrap();
+            self.fs.unlink(ROOT, &name(number)).unwrap_or_else(|error| panic!("{error}"));
+            self.files.remove(&number);
+            assert!(self.fs.getattr(ROOT).unwrap().mtime > before.mtime, "the time is in memory");
+        }
+    }
+
+    fn wait_until_writes_resume(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = self.add() {
+            assert_eq!(error.errno(), libc::ENOSPC, "{error}");
+            assert!(Instant::now() < deadline, "writes do not resume: {}", self.fs.store().db().stats());
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_files_are_read_and_removed_until_writes_resume() {
+    for layout in LAYOUTS {
+        let disk = SimulatedStorage::new(1);
+        disk.set_capacity(Some(CAPACITY));
+        let mut files = Files::new(&disk, layout);
+        files.fs.mkdir(ROOT, b"directory", 0o755, CALLER).unwrap();
+        for _ in 0..2 {
+            files.fill();
+            files.compare();
+            // What a directory or a file keeps must be written, so it fails, and changes nothing.
+            let (first, _) = files.files.first_key_value().unwrap();
+            let first = name(*first);
+            assert_eq!(files.fs.rmdir(ROOT, b"directory").unwrap_err().errno(), libc::ENOSPC);
+            assert_eq!(files.fs.mkdir(ROOT, b"new", 0, CALLER).unwrap_err().errno(), libc::ENOSPC);
+            let ino = files.fs.lookup(ROOT, &first).unwrap().ino;
+            let set = SetAttributes { permissions: Some(0), ..SetAttributes::default() };
+            assert_eq!(files.fs.setattr(ino, &set).unwrap_err().errno(), libc::ENOSPC);
+            assert_eq!(files.fs.link(ino, ROOT, b"new").unwrap_err().errno(), libc::ENOSPC);
+            files.fs.forget(ino, 1);
+            files.compare();
+            files.remove(files.files.len() * 2 / 3);
+            files.wait_until_writes_resume();
+            files.compare();
+        }
+        let Files { fs, files, next } = files;
+        fs.close().unwrap();
+        let store = AlluviumStore::of(Db::open_with(Arc::new(disk), options()).unwrap(), None);
+        Files { fs: SkipFs::open(store).unwrap(), files, next }.compare();
+    }
+}
+
+#[test]
+fn a_store_whose_sync_has_failed_is_a_read_only_file_system() {
+    for layout in LAYOUTS {
+        let disk = SimulatedStorage::new(2);
+        let mut files = Files::new(&disk, layout);
+        for _ in 0..20 {
+            files.add().unwrap();
+        }
+        files.fs.fsync().unwrap();
+        let durable = files.files.len();
+        files.add().unwrap();
+        disk.inject("(sync name~.log) -> eio");
+        let error = files.fs.fsync().unwrap_err();
+        assert_eq!(error.errno(), libc::EIO, "{error}");
+        disk.clear_faults();
+        let ino = files.fs.lookup(ROOT, &name(1)).unwrap().ino;
+        let errors = [
+            files.fs.create(ROOT, b"new", 0o644, CALLER).map(drop),
+            files.fs.mkdir(ROOT, b"new", 0o755, CALLER).map(drop),
+            files.fs.write(ino, 0, b"x", WriteOptions::default()).map(drop),
+            files.fs.unlink(ROOT, &name(1)),
+            files.fs.rename(ROOT, &name(1), ROOT, b"new", Default::default()),
+            files.fs.setxattr(ino, b"user.x", b"y", Default::default()),
+            files.fs.fsync(),
+        ];
+        for error in errors {
+            assert_eq!(error.unwrap_err().errno(), libc::EROFS);
+        }
+        files.fs.forget(ino, 1);
+        files.compare();
+        // The store says at its closing that it has failed.
+        files.fs.close().unwrap_err();
+        let store = AlluviumStore::of(Db::open_with(Arc::new(disk), options()).unwrap(), None);
+        let again = SkipFs::open(store).unwrap();
+        let report = check(again.store()).unwrap();
+        assert!(report.is_sound() && report.files >= durable as u64, "{report:#?}");
+    }
+}
+
+/// A tmpfs of limited size.
+fn tmpfs(at: &Path, bytes: u64) {
+    use nix::mount::{MsFlags, mount};
+    let size = format!("size={bytes}");
+    mount(Some("none"), at, Some("tmpfs"), MsFlags::empty(), Some(&size[..])).unwrap();
+}
+
+#[test]
+fn a_mounted_file_system_on_a_full_tmpfs() {
+    with_private_mounts("a_mounted_file_system_on_a_full_tmpfs", || {
+        let place = tempfile::tempdir().unwrap();
+        let (disk, root) = (place.path().join("disk"), place.path().join("mount"));
+        fs::create_dir(&disk).unwrap();
+        fs::create_dir(&root).unwrap();
+        tmpfs(&disk, CAPACITY);
+        let open = || AlluviumStore::open(disk.join("store"), options()).unwrap();
+        let store = open();
+        SkipFs::mkfs(&store, &small(LAYOUTS[1])).unwrap();
+        let mut mounted = spawn(Arc::new(SkipFs::open(store).unwrap()), &root, &MountOptions::default()).unwrap();
+        let path = |number: u64| root.join(format!("file{number}"));
+        let mut files: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        let deadline = Instant::now() + PATIENCE;
+        let mut next = 0;
+        let mut add = |files: &mut BTreeMap<u64, Vec<u8>>| {
+            assert!(Instant::now() < deadline, "the disk does not fill, or has no space again");
+            next += 1;
+            let (file, bytes) = (path(next), content(next));
+            let written = fs::write(&file, &bytes);
+            match &written {
+                Ok(()) => _ = files.insert(next, bytes),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+                    // Nothing acknowledged the whole content.
+                    if file.exists() {
+                        fs::remove_file(&file).unwrap();
+                    }
+                }
+            }
+            written
+        };
+        while add(&mut files).is_ok() {}
+        let is_same = |files: &BTreeMap<u64, Vec<u8>>| {
+            files.iter().for_each(|(number, bytes)| assert_eq!(&fs::read(path(*number)).unwrap(), bytes));
+        };
+        is_same(&files);
+        let numbers: Vec<u64> = files.keys().copied().collect();
+        for number in &numbers[..numbers.len() * 2 / 3] {
+            fs::remove_file(path(*number)).unwrap();
+            files.remove(number);
+        }
+        while add(&mut files).is_err() {}
+        is_same(&files);
+        while let Err(error) = mounted.unmount() {
+            assert_eq!(error.errno(), libc::EBUSY, "{error}");
+        }
+        let store = open();
+        let report = check(&store).unwrap();
+        assert!(report.is_sound() && report.files == files.len() as u64, "{report:#?}");
+        Store::close(&store).unwrap();
+        drop(store);
+        // A process that another test starts may have a file of it for a moment.
+        nix::mount::umount2(&disk, nix::mount::MntFlags::MNT_DETACH).unwrap();
+    });
+}
