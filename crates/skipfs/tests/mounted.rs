@@ -256,6 +256,55 @@ fn ten_thousand_files_are_listed_while_they_are_removed() {
     });
 }
 
+/// Names have at most 255 bytes, and a path with its last zero byte 4096: longer ones are the caller's error. Files deeper
+/// than that are reached from a directory on the way.
+#[test]
+fn names_and_paths_at_their_limits() {
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
+    everywhere("names_and_paths_at_their_limits", |root| {
+        for (name, expected) in [("n".repeat(255), None), ("n".repeat(256), Some(libc::ENAMETOOLONG))] {
+            let path = root.join(&name);
+            assert_eq!(errno(fs::write(&path, "silt")), expected);
+            assert_eq!(errno(fs::read(&path)), expected);
+            // Where a name of 255 bytes is, neither a directory nor another name can be.
+            fs::create_dir(root.join("d")).unwrap();
+            assert_eq!(errno(fs::rename(root.join("d"), &path)), expected.or(Some(libc::ENOTDIR)));
+            fs::remove_dir(root.join("d")).unwrap();
+            assert_eq!(errno(symlink("x", &path)), expected.or(Some(libc::EEXIST)));
+        }
+        assert!(names(root).contains(&"n".repeat(255)));
+        fs::remove_file(root.join("n".repeat(255))).unwrap();
+
+        // Directories down to a path of exactly 4095 bytes.
+        let mut path = root.to_path_buf();
+        loop {
+            let rest = 4095 - path.as_os_str().len() - 1;
+            let length = if rest > 255 + 2 { 255.min(rest - 2) } else { rest };
+            path.push("p".repeat(length));
+            if length == rest {
+                break;
+            }
+            fs::create_dir(&path).unwrap();
+        }
+        assert_eq!(path.as_os_str().len(), 4095);
+        fs::write(&path, "at the limit").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"at the limit");
+        let longer = PathBuf::from(format!("{}p", path.display()));
+        assert_eq!(errno(fs::write(&longer, "")), Some(libc::ENAMETOOLONG));
+        assert_eq!(errno(fs::metadata(&longer)), Some(libc::ENAMETOOLONG));
+
+        // The system's limit is one of paths, not of the tree.
+        let parent = openat(CWD, path.parent().unwrap(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let deep = "q".repeat(255);
+        mkdirat(&parent, &deep, Mode::RWXU).unwrap();
+        let directory = openat(&parent, &deep, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        drop(openat(&directory, &deep, OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap());
+        unlinkat(&directory, &deep, AtFlags::empty()).unwrap();
+        unlinkat(&parent, &deep, AtFlags::REMOVEDIR).unwrap();
+        fs::remove_file(&path).unwrap();
+    });
+}
+
 /// A tree that programs have copied is the same after the file system was unmounted and mounted again.
 #[test]
 fn programs_find_what_they_copied_after_another_mount() {
