@@ -4,6 +4,7 @@
 use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::duration::parse_interval;
+use crate::file_system_arguments::{Check, Mkfs, Mount, Unmount};
 use crate::input::Format;
 use crate::keyspace_arguments::{InKeyspace, Keyspaces};
 use crate::soak_arguments::Soak;
@@ -18,6 +19,8 @@ Examples:
   alluvium --db /tmp/store load --ycsb 100000
   alluvium --db /tmp/store scan --prefix user --limit 3
   alluvium --db /tmp/store verify
+  alluvium mkfs /tmp/files
+  alluvium mount /mnt /tmp/files
   alluvium bench fillrandom,readrandom
   alluvium soak --for 1h
 
@@ -25,7 +28,7 @@ Exit codes:
   0  done
   1  `get`: the key is absent; `scan`, `dump`: keys were left out because their operands cannot be merged
   2  an error: bad usage, bad input, no store, an I/O error
-  3  data on disk is damaged; `repair`: some data could not be recovered
+  3  data on disk is damaged; `check`: the file system is; `repair`: some data could not be recovered
   4  `soak`: the store violated a guarantee
 
 The directory can also be given in the environment variable ALLUVIUM_DB.";
@@ -41,7 +44,7 @@ pub struct Arguments {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Directory of the store
     #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true, help_heading = "Common options")]
@@ -107,6 +110,10 @@ pub enum Command {
     Convert(Convert),
     Dump(Dump),
     Destroy(Destroy),
+    Mkfs(Mkfs),
+    Mount(Mount),
+    Unmount(Unmount),
+    Check(Check),
     Bench(Bench),
     Soak(Soak),
 }
@@ -508,12 +515,11 @@ mod tests {
         Arguments::command().debug_assert();
         for command in Arguments::command().get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example"), "{} has no example", command.get_name());
-            assert!(
-                help.contains(&format!("alluvium --db /tmp/store {}", command.get_name())),
-                "{}",
-                command.get_name()
-            );
+            let name = command.get_name();
+            assert!(help.contains("Example"), "{name} has no example");
+            // `unmount` takes no store.
+            let uses = [format!("alluvium --db /tmp/store {name}"), format!("alluvium {name} /mnt")];
+            assert!(uses.iter().any(|text| help.contains(text)), "{name}");
         }
     }
 }

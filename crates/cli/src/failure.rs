@@ -22,6 +22,16 @@ pub enum Failure {
         /// The number of damaged places.
         places: u64,
     },
+    /// A file system contradicts itself; the findings are already reported.
+    Findings {
+        /// Their number.
+        count: u64,
+    },
+    /// Another process has failed, and has said why.
+    Reported {
+        /// Its exit code.
+        code: u8,
+    },
     /// Repair could not recover everything; the losses are already reported.
     Lost {
         /// The number of reported losses.
@@ -51,7 +61,8 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent | Self::Unmerged { .. } => 1,
             Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } | Self::Lost { .. } => 3,
-            Self::Source { is_damaged: true, .. } => 3,
+            Self::Source { is_damaged: true, .. } | Self::Findings { .. } => 3,
+            Self::Reported { code } => *code,
             Self::Broken(_) => 4,
             Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Source { .. } | Self::Output(_) => 2,
         }
@@ -60,7 +71,7 @@ impl Failure {
     /// The message for standard error; `None` if the exit code says everything.
     pub fn message(&self) -> Option<String> {
         match self {
-            Self::Absent => None,
+            Self::Absent | Self::Reported { .. } => None,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::Output(error) => Some(format!("cannot write the output: {error}")),
             Self::Unmerged { keys } => {
@@ -72,6 +83,10 @@ impl Failure {
                 let places =
                     if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
                 Some(format!("{places}; `alluvium repair` recovers what can be recovered"))
+            }
+            Self::Findings { count } => {
+                let count = if *count == 1 { "1 finding".to_string() } else { format!("{count} findings") };
+                Some(format!("{count}: the file system is damaged; `alluvium verify` checks the files of the store"))
             }
             Self::Lost { losses: 1 } => Some("the store is consistent again; 1 loss is listed".to_string()),
             Self::Lost { losses } => Some(format!("the store is consistent again; {losses} losses are listed")),
@@ -154,6 +169,18 @@ impl fmt::Display for Failure {
 impl From<alluvium_leveldb_files::Error> for Failure {
     fn from(error: alluvium_leveldb_files::Error) -> Self {
         Self::Source { message: error.to_string(), is_damaged: error.is_damage() }
+    }
+}
+
+/// Errors of a file system: the store's own errors keep their messages and exit codes.
+impl From<skipfs::FsError> for Failure {
+    fn from(error: skipfs::FsError) -> Self {
+        let text = if error.detail().is_empty() { error.to_string() } else { error.detail().to_string() };
+        let is_damaged = error.is_damage();
+        match error.into_store_error().map(|error| error.downcast::<alluvium::Error>()) {
+            Ok(Ok(error)) => Self::Store(*error),
+            _ => Self::Source { message: text, is_damaged },
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! The command line of Alluvium: `alluvium --db DIR COMMAND`. It runs on one thread; the store starts its own
-//! background threads.
+//! background threads, and `mount` those that serve the file system.
 //!
 //! 1. Results go to standard output, everything else to standard error.
 //! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key or keys were left out of a `scan` or `dump`, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
@@ -14,6 +14,7 @@ mod bytes;
 mod commands;
 mod duration;
 mod failure;
+mod file_system_arguments;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;

@@ -90,6 +90,29 @@ impl CheckBar {
     }
 }
 
+/// The progress of a check of the file system.
+#[derive(Debug)]
+pub struct KeysBar {
+    bar: ProgressBar,
+}
+
+impl KeysBar {
+    /// A bar at 0, for about so many keys.
+    pub fn new(keys: u64) -> Self {
+        Self { bar: styled(ProgressBar::new(keys), "{bar:30} {human_pos} of about {human_len} keys, {eta} left") }
+    }
+
+    /// Shows the progress.
+    pub fn show(&self, keys: u64) {
+        self.bar.set_position(keys);
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// The progress of a compaction.
 #[derive(Debug)]
 pub struct CompactBar {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod dump;
+mod file_system;
 mod import;
 mod keyspaces;
 mod load;

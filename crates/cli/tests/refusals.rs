@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 18] = [
+const READERS: [&[&str]; 20] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -23,6 +23,8 @@ const READERS: [&[&str]; 18] = [
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
+    &["check"],
+    &["mount", "/"],
 ];
 
 #[test]
@@ -116,6 +118,9 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["keyspaces", "create", "users", "--durability", "forever"],
         &["dump", "--files", "--keyspace", "users"],
         &["frobnicate"],
+        &["unmount"],
+        &["mount"],
+        &["mkfs", "--layout", "flat"],
         &["bench"],
         &["bench", "fillseq", "--threads", "many"],
         &["bench", "fillseq", "--duration", "-1"],
@@ -183,6 +188,9 @@ fn help_has_examples_and_exit_codes() {
         "convert",
         "dump",
         "destroy",
+        "mkfs",
+        "mount",
+        "check",
         "bench",
         "soak",
     ] {

@@ -16,27 +16,29 @@ pub struct FsError {
     errno: i32,
     detail: Cow<'static, str>,
     source: Option<Box<dyn Error + Send + Sync>>,
+    is_damage: bool,
 }
 
 impl FsError {
     /// An error with nothing to say beyond its number.
     pub fn new(errno: i32) -> Self {
-        Self { errno, detail: Cow::Borrowed(""), source: None }
+        Self { errno, detail: Cow::Borrowed(""), source: None, is_damage: false }
     }
 
     /// An error with an explanation.
     pub fn with_detail(errno: i32, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { errno, detail: detail.into(), source: None }
+        Self { errno, detail: detail.into(), source: None, is_damage: false }
     }
 
     /// An error of the store below.
     pub fn of_store(errno: i32, source: impl Error + Send + Sync + 'static) -> Self {
-        Self { errno, detail: Cow::Borrowed("the store"), source: Some(Box::new(source)) }
+        Self { errno, detail: Cow::Borrowed("the store"), source: Some(Box::new(source)), is_damage: false }
     }
 
     /// `EIO`: a record is not what it should be.
     pub fn damaged(key: &[u8], what: impl fmt::Display) -> Self {
-        Self::with_detail(libc::EIO, format!("the record of key \"{}\" is damaged: {what}", key.escape_ascii()))
+        let what = format!("the record of key \"{}\" is damaged: {what}", key.escape_ascii());
+        Self { is_damage: true, ..Self::with_detail(libc::EIO, what) }
     }
 
     /// The error of the store below, if this is one.
@@ -48,6 +50,11 @@ impl FsError {
             Self { source: Some(source), .. } => Ok(source),
             other => Err(other),
         }
+    }
+
+    /// Whether a record of the file system is damaged.
+    pub fn is_damage(&self) -> bool {
+        self.is_damage
     }
 
     /// The explanation; empty if there is none.

@@ -7,6 +7,7 @@ mod convert;
 mod destroy;
 mod dump;
 mod figures;
+mod file_system;
 mod import;
 mod key_range;
 mod keyspaces;
@@ -45,6 +46,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Convert(asked) => convert::run(common, asked),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
+        Command::Mkfs(mkfs) => file_system::mkfs(common, mkfs),
+        Command::Mount(mount) => file_system::mount(common, mount),
+        Command::Unmount(unmount) => file_system::unmount(unmount),
+        Command::Check(check) => file_system::check(common, check),
         Command::Bench(bench) => bench::run(common, bench),
         Command::Soak(soak) => soak::run(common, soak),
     }

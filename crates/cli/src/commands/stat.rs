@@ -1,7 +1,8 @@
 //! `stat`: prints the tree level by level, then the statistics of the store and those that a writing process has
-//! published.
+//! published. Of a file system in the store it prints the superblock.
 
 use crate::arguments::{Common, Stat};
+use crate::commands::file_system::add_section;
 use crate::commands::stat_watch;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -21,6 +22,7 @@ pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
     let stats = joined(opened, live.as_ref());
     let mut report = statistics(&stats);
     report.count("keyspaces", if keyspaces > 0 { "keyspaces besides the default one" } else { "" }, keyspaces);
+    add_section(&mut report, &db)?;
     writer(&mut report, live.as_ref());
     if common.json {
         return report.print(true);

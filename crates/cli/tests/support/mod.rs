@@ -1,5 +1,7 @@
 //! Runs the binary on a store in its own directory.
 
+pub mod mounts;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,0 +1,294 @@
+//! The commands of the file system. Mounts need root and `/dev/fuse`.
+//!
+//! Every test waits for what it expects, never for a time.
+
+use crate::support::{Done, Store, command, finish, mounts::with_private_mounts};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+/// Runs a command without `--db`.
+fn run(arguments: &[&str]) -> Done {
+    finish(command(arguments), b"")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path that is UTF-8")
+}
+
+/// A store with a file system, and a directory for a mount.
+struct Place {
+    store: Store,
+    path: PathBuf,
+    mount: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let store = Store::new();
+        let (path, mount) = (store.path(), store.path().with_file_name("mount"));
+        fs::create_dir(&mount).unwrap();
+        store.run(&["mkfs"]).expect(0);
+        Self { store, path, mount }
+    }
+
+    /// The arguments of a mount.
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        [&["mount", text(&self.mount), text(&self.path), "--memory", "16M"], more].concat()
+    }
+
+    /// Mounts in the foreground; returns when it says so.
+    fn serve(&self, more: &[&str]) -> Served {
+        let mut child = command(&self.arguments(more))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let served = Served { child };
+        let expected = format!("mounted {} at {}; unmount with", text(&self.path), text(&self.mount));
+        assert!(line.starts_with(&expected), "{line:?}, {:?}", served.end());
+        served
+    }
+
+    fn unmount(&self) -> Done {
+        run(&["unmount", text(&self.mount)])
+    }
+
+    fn check(&self) -> serde_json::Value {
+        self.store.run(&["check", "--json"]).expect(0).json()
+    }
+}
+
+/// A process that serves a mount.
+struct Served {
+    child: Child,
+}
+
+impl Served {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Waits for its end; returns the exit code and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+#[test]
+fn mkfs_makes_a_file_system_in_an_empty_store_only() {
+    let store = Store::new();
+    let path = store.path();
+    for (arguments, error) in [
+        (&["--inline-bytes", "0"][..], "it can be from 1 to 65536"),
+        (&["--inline-bytes", "65537"], "it can be from 1 to 65536"),
+        (&["--small-bytes", "1M"], "it can be from 0 to 262144"),
+        (&["--layout", "items", "--inline-bytes", "5"], "--inline-bytes is for --layout inline"),
+    ] {
+        store.run(&[&["mkfs"], arguments].concat()).refused(2, error);
+        assert!(!path.exists(), "{arguments:?}");
+    }
+    let made = run(&["mkfs", text(&path), "--inline-bytes", "1000", "--small-bytes", "8K", "--json"]).expect(0).json();
+    assert_eq!(made["made"], text(&path));
+    assert_eq!((&made["component"], &made["layout"]), (&"skip".into(), &"inline".into()), "{made}");
+    assert_eq!((&made["inline_bytes"], &made["small_bytes"]), (&1000.into(), &8192.into()), "{made}");
+    store.run(&["mkfs"]).refused(2, "already has a file system");
+    let stat = store.run(&["stat", "--json"]).expect(0).json();
+    let section = &stat["file_system"];
+    assert_eq!((&stat["component"], &section["layout"]), (&"skip".into(), &"inline".into()), "{section}");
+    assert_eq!((&section["inline_bytes"], &section["small_bytes"]), (&1000.into(), &8192.into()), "{section}");
+    assert_eq!(section["unused_inodes_from"], 2, "{section}");
+    let table = store.run(&["stat"]).expect(0);
+    assert!(table.text().contains("inline, up to 1000 B"), "{}", table.text());
+
+    // The position goes before --db, and an empty store keeps its component.
+    let other = Store::new();
+    other.run(&["put", "--component", "leveled", "a", "1"]).expect(0);
+    other.run(&["mkfs"]).refused(2, "already has pairs (the first key is \"a\")");
+    other.run(&["check"]).refused(2, "has no file system; `alluvium mkfs` makes one");
+    assert!(other.run(&["stat", "--json"]).expect(0).json()["file_system"].is_null());
+    other.run(&["delete", "a"]).expect(0);
+    other.run(&["keyspaces", "create", "users"]).expect(0);
+    other.run(&["mkfs"]).refused(2, "already has keyspaces (\"users\")");
+    other.run(&["keyspaces", "drop", "users"]).expect(0);
+    let done = store.run(&["mkfs", text(&other.path()), "--layout", "items"]).expect(0);
+    assert!(done.text().contains("component leveled, layout items, one item up to 16.0 KiB"), "{}", done.text());
+    let trunk = Store::new();
+    trunk.run(&["mkfs", "--component", "trunk"]).expect(0);
+    assert_eq!(trunk.run(&["stat", "--json"]).expect(0).json()["component"], "trunk");
+}
+
+#[test]
+fn check_lists_what_is_wrong() {
+    let store = Store::new();
+    store.run(&["mkfs"]).expect(0);
+    let table = store.run(&["check"]).expect(0);
+    for label in ["nothing wrong", "directories", "orphans", "findings"] {
+        assert!(table.text().contains(label), "{}", table.text());
+    }
+    store.run(&["put", "nonsense", "1"]).expect(0);
+    // An entry of a directory that does not exist.
+    store.run(&["put", "--hex", "64000000000000000961", "0200008100000000000000ff"]).expect(0);
+    let done = store.run(&["check", "--json"]).expect(3);
+    let report = done.json();
+    assert_eq!(report["sound"], false);
+    let findings = report["findings"].as_array().unwrap();
+    assert!(findings.len() >= 2 && findings.len() as u64 == report["findings_count"].as_u64().unwrap(), "{report}");
+    assert!(done.err.contains("nonsense") && done.err.contains("the file system is damaged"), "{done:?}");
+    assert!(store.run(&["check"]).expect(3).text().contains("damaged"));
+    // Without its superblock it is a damaged file system, not none.
+    store.run(&["delete", "s"]).expect(0);
+    let done = store.run(&["check"]).expect(3);
+    assert!(done.err.contains("superblock"), "{done:?}");
+    store.run(&["mount", "/"]).refused(2, "has no file system");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused() {
+    let store = Store::new();
+    let place = tempfile::tempdir().unwrap();
+    let directory = text(place.path());
+    run(&["mount", directory]).refused(2, "no store given");
+    store.run(&["mount", directory]).refused(2, "no store at");
+    store.run(&["mount", directory, "--background"]).refused(2, "no store at");
+    assert!(!store.path().exists());
+    store.run(&["put", "a", "1"]).expect(0);
+    store.run(&["mount", directory]).refused(2, "has no file system; `alluvium mkfs`");
+    let none = format!("{directory}/none");
+    store.run(&["mount", &none]).refused(2, "does not exist; create the directory first");
+    run(&["unmount", &none]).refused(2, "does not exist");
+    let file = store.file("file", b"");
+    store.run(&["mount", &file]).refused(2, "is not a directory");
+    for directory in [directory, "/", "/proc"] {
+        run(&["unmount", directory]).refused(2, "no SkipFS is mounted at");
+    }
+    store.run(&["mount", directory, "--threads", "0"]).expect(2);
+    store.run(&["mount", directory, "--write-back", "maybe"]).expect(2);
+}
+
+#[test]
+fn a_mount_ends_with_a_signal() {
+    with_private_mounts("a_mount_ends_with_a_signal", || {
+        let place = Place::new();
+        for (count, signal) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().enumerate() {
+            let served = place.serve(&["--write-back", "on", "--timeout", "0", "--threads", "3"]);
+            fs::write(place.mount.join(format!("file{count}")), "silt").unwrap();
+            served.signal(signal);
+            let (code, said) = served.end();
+            assert!(code == Some(0) && said.is_empty(), "{signal}: {code:?}, {said}");
+            assert!(fs::read_dir(&place.mount).unwrap().next().is_none(), "it is unmounted");
+            let report = place.check();
+            assert_eq!((&report["files"], &report["sound"]), (&(count + 1).into(), &true.into()), "{report}");
+        }
+    });
+}
+
+/// A regression test: a mount that was detached while a file was open did not end before the file was closed.
+#[test]
+fn a_mount_in_use_ends_with_the_second_signal() {
+    with_private_mounts("a_mount_in_use_ends_with_the_second_signal", || {
+        let place = Place::new();
+        let mut served = place.serve(&[]);
+        let open = fs::File::create(place.mount.join("open")).unwrap();
+        place.unmount().refused(2, "is in use");
+        served.signal(Signal::SIGINT);
+        let mut said = BufReader::new(served.child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("is in use; stop what uses it, or send the signal again"), "{line}");
+        assert!(place.mount.join("open").exists());
+        served.signal(Signal::SIGINT);
+        assert_eq!(served.child.wait().unwrap().code(), Some(0));
+        drop(open);
+        let report = place.check();
+        assert_eq!((&report["files"], &report["sound"]), (&1.into(), &true.into()), "{report}");
+    });
+}
+
+#[test]
+fn unmount_waits_for_the_store_and_a_second_mount_is_refused() {
+    with_private_mounts("unmount_waits_for_the_store_and_a_second_mount_is_refused", || {
+        let place = Place::new();
+        let other = place.mount.with_file_name("other");
+        fs::create_dir(&other).unwrap();
+        for _ in 0..5 {
+            let served = place.serve(&[]);
+            fs::write(place.mount.join("file"), vec![7; 500_000]).unwrap();
+            run(&place.arguments(&[])).refused(2, "is mounted at");
+            for more in [&[][..], &["--background"]] {
+                let arguments = [&["mount", text(&other), text(&place.path)], more].concat();
+                run(&arguments).refused(2, "is open in another process");
+            }
+            assert_eq!(place.check()["bytes"], 500_000, "a check reads beside the mount");
+            place.unmount().expect(0);
+            // Nobody has the store now.
+            place.store.run(&["compact"]).expect(0);
+            let (code, said) = served.end();
+            assert!(code == Some(0) && said.is_empty(), "{code:?}, {said}");
+        }
+        let served = place.serve(&["--read-only"]);
+        let refused = fs::write(place.mount.join("new"), "").unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EROFS));
+        place.unmount().expect(0);
+        assert_eq!(served.end().0, Some(0));
+    });
+}
+
+#[test]
+fn a_mount_in_the_background_is_there_when_the_command_returns() {
+    with_private_mounts("a_mount_in_the_background_is_there_when_the_command_returns", || {
+        let place = Place::new();
+        for round in 0..3 {
+            // The command returns although its child lives: nothing of the pipes is left open.
+            let done = run(&place.arguments(&["--background"])).expect(0);
+            assert!(done.text().starts_with("mounted ") && done.err.is_empty(), "{done:?}");
+            fs::write(place.mount.join(format!("file{round}")), "silt").unwrap();
+            place.unmount().expect(0);
+            assert_eq!(place.check()["files"], round + 1);
+        }
+        let done = run(&place.arguments(&["--background", "--json"])).expect(0).json();
+        assert_eq!((&done["mounted"], &done["at"]), (&text(&place.path).into(), &text(&place.mount).into()));
+        place.unmount().expect(0);
+    });
+}
+
+#[test]
+fn a_mount_whose_process_was_killed_is_removed_and_loses_nothing() {
+    with_private_mounts("a_mount_whose_process_was_killed_is_removed_and_loses_nothing", || {
+        let place = Place::new();
+        let mut served = place.serve(&[]);
+        fs::write(place.mount.join("file"), "silt").unwrap();
+        served.child.kill().unwrap();
+        served.child.wait().unwrap();
+        run(&place.arguments(&[])).refused(2, "whose process has died");
+        place.unmount().expect(0);
+        let report = place.check();
+        assert_eq!((&report["files"], &report["bytes"], &report["sound"]), (&1.into(), &4.into(), &true.into()));
+        let served = place.serve(&[]);
+        assert_eq!(fs::read(place.mount.join("file")).unwrap(), b"silt");
+        place.unmount().expect(0);
+        assert_eq!(served.end().0, Some(0));
+    });
+}
+
+/// Without `/dev` there is no `/dev/fuse`, as in most containers.
+#[test]
+fn a_missing_device_is_named() {
+    with_private_mounts("a_missing_device_is_named", || {
+        use nix::mount::{MsFlags, mount};
+        let place = Place::new();
+        mount(Some("none"), "/dev", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
+        run(&place.arguments(&[])).refused(2, "there is no /dev/fuse; `modprobe fuse`");
+        nix::mount::umount("/dev").unwrap();
+        place.store.run(&["compact"]).expect(0);
+    });
+}
