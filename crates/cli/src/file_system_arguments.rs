@@ -20,8 +20,9 @@ pub struct OfStore {
 #[command(after_help = "\
 A new store gets the disk component `skip` unless --component names another. A store that has pairs is refused.
 
-With the layout `inline` the content of a small file is in the record of its inode, so one get reads both. With `items` it is an item
-of its own, so a change of attributes does not write the content again. A larger file is in chunks of 256 KiB.
+With the layout `inline` the content of a small file is in the record of its inode, so one get reads both. With `items`
+it is an item of its own, so a change of attributes does not write the content again. A larger file is in chunks of
+256 KiB.
 
 Examples:
   alluvium mkfs /tmp/store
@@ -53,14 +54,15 @@ pub enum Layout {
 /// Mount the file system of a store, and serve it until it is unmounted
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command runs until `alluvium unmount DIR`, Ctrl-C, SIGTERM or SIGHUP, and then closes the store. If the mount is in use then, it
-stays; a second signal detaches it, and what is still open fails. --background returns as soon as the file system is mounted, or says
-why it is not.
+The command runs until `alluvium unmount DIR`, Ctrl-C, SIGTERM or SIGHUP, and then closes the store. If the mount is in
+use at a signal, it stays; a second signal detaches it, and what is still open fails. --background returns as soon as
+the file system is mounted, or says why it is not.
 
-A file or a change is safe from the death of the process when its system call has returned, and from a power loss after `fsync`, or
-about 100 ms later. With --write-back on, the kernel keeps written content for some seconds before the store gets it.
+A change is safe from the death of the process when its system call has returned, and from a power loss after `fsync`,
+or about 100 ms later. With --write-back on, the kernel keeps written content for some seconds before the store gets it.
 
-If the disk is full, writes fail with ENOSPC and files can be removed. If the store can write no more, changes fail with EROFS.
+If the disk is full, writes fail with ENOSPC, and files that are not open can be removed. If the store can write no
+more, changes fail with EROFS.
 
 Mounting needs Linux with FUSE, and root or the program `fusermount3` (package fuse3).
 
@@ -129,8 +131,8 @@ pub struct Unmount {
 /// Check the file system of a store and list all that is wrong; exit code 3 if there is anything
 #[derive(Debug, Args)]
 #[command(after_help = "\
-This checks what the file system has stored: names, links, sizes, numbers. `alluvium verify` checks the files of the store. Nothing is
-changed. It works while the file system is mounted: then it shows one moment.
+This checks what the file system has stored: names, links, sizes, numbers. `alluvium verify` checks the files of the
+store. Nothing is changed. It works while the file system is mounted: then it shows one moment.
 
 Orphans are files that were open when they were removed. The next mount deletes those of a process that has died.
 

@@ -1,5 +1,5 @@
-//! A full disk and a store that can write no more: the right error numbers, reads go on, removals make space, and nothing
-//! that was acknowledged is lost.
+//! A full disk and a store that can write no more: the right error numbers, reads go on, removals make space, and
+//! nothing that was acknowledged is lost.
 
 use crate::support::{CALLER, LAYOUTS, small, with_private_mounts};
 use alluvium::storage::simulated::SimulatedStorage;

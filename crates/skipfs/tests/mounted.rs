@@ -256,8 +256,8 @@ fn ten_thousand_files_are_listed_while_they_are_removed() {
     });
 }
 
-/// Names have at most 255 bytes, and a path with its last zero byte 4096: longer ones are the caller's error. Files deeper
-/// than that are reached from a directory on the way.
+/// Names have at most 255 bytes, and a path with its last zero byte 4096: longer ones are the caller's error. Files
+/// deeper than that are reached from a directory on the way.
 #[test]
 fn names_and_paths_at_their_limits() {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};

@@ -190,9 +190,9 @@ impl<S: Store> SkipFs<S> {
 
     /// Commits the batch of a request, and then changes the states in memory.
     ///
-    /// A full disk takes only deletes. So there a request that removes something leaves out records in which nothing but
-    /// times would change. The times are in memory until the next change of the record puts them, and are lost if it
-    /// leaves memory before.
+    /// A full disk takes only deletes. So there a request that removes something leaves out records in which nothing
+    /// but times would change. The times are in memory until the next change of the record puts them, and are lost if
+    /// it leaves memory before.
     pub(super) fn commit(&self, changes: Changes, locks: &mut LockSet<'_>) -> FsResult<()> {
         let removals = changes.removals();
         let (batch, states) = changes.finish()?;

@@ -114,8 +114,8 @@ impl<S: Store> Mounted<S> {
 
     /// Serves the mount until it is unmounted or one of the signals comes. Then it syncs and closes the store.
     ///
-    /// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what is
-    /// still open fails from then on.
+    /// If the mount is in use at the first signal, it stays, and a message says so. A second signal detaches it: what
+    /// is still open fails from then on.
     ///
     /// # Errors
     /// Those of unmounting and of closing.

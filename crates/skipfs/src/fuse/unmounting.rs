@@ -23,8 +23,8 @@ const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 /// process has died is unmounted, too.
 ///
 /// # Errors
-/// `EINVAL` if no SkipFS is mounted there; `EBUSY` if it is in use; `EPERM` without the permission; `ETIMEDOUT` if it is
-/// unmounted but the store was not closed within `patience`.
+/// `EINVAL` if no SkipFS is mounted there; `EBUSY` if it is in use; `EPERM` without the permission; `ETIMEDOUT` if it
+/// is unmounted but the store was not closed within `patience`.
 pub fn unmount(directory: impl AsRef<Path>, patience: Duration) -> FsResult<()> {
     let directory = resolved(directory.as_ref())?;
     let Some(mounted) = mounted_at(&directory)? else {

@@ -1,8 +1,8 @@
 //! A mount in the background: a second process of this program serves it. The first one waits until it is mounted or
 //! has failed.
 //!
-//! The second process writes its one line to a pipe once it is mounted. Then it closes its end of both pipes. If it ends
-//! before, what it has said is the error.
+//! The second process writes its one line to a pipe once it is mounted. Then it closes its end of both pipes. If it
+//! ends before, what it has said is the error.
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -47,8 +47,8 @@ pub fn start() -> Result<(), Failure> {
     }
 }
 
-/// The same arguments with one flag for the other. The first word that looks like the flag is the flag: clap takes it for
-/// nothing else before `--`.
+/// The same arguments with one flag for the other. The first word that looks like the flag is the flag: clap takes it
+/// for nothing else before `--`.
 fn arguments_of_child(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut is_replaced = false;
     let replace = |argument: OsString| {
