@@ -1,4 +1,5 @@
-//! Mounts that only the calling thread and those that it starts see. They disappear with the process, however it ends.
+//! Mounts that only the calling thread and those that it starts see. They disappear with the process. A process that is
+//! killed while it waits for its own mount may not end: `echo 1 > /sys/fs/fuse/connections/N/abort` ends it.
 
 use alluvium_bench::engine::Result;
 use nix::mount::{MsFlags, mount};
