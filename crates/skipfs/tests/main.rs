@@ -11,9 +11,10 @@ mod formats;
 mod full_disk;
 mod model;
 mod mounted;
+mod private_mounts;
 mod races;
 mod requests;
 mod stress;
 mod support;
 
-use support::skip;
+use private_mounts::skip;

@@ -1,4 +1,6 @@
-//! Helpers of several tests: a random generator, stores in memory, private mounts, skipped tests.
+//! Helpers of several tests: a random generator, stores in memory and in directories.
+
+pub use crate::private_mounts::with_private_mounts;
 
 use alluvium::storage::{MemoryStorage, Storage};
 use alluvium::{Db, Options};
@@ -85,36 +87,4 @@ pub fn new_fs(options: &MkfsOptions) -> SkipFs<AlluviumStore> {
 /// A number from the environment, for longer runs; otherwise the default.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Reports why a test cannot run here. In CI that is a failure: everything that the tests need is there.
-pub fn skip(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
-    println!("SKIPPED: {what}");
-}
-
-/// Runs a test on a thread whose mounts no other process sees. Skips the test without FUSE or the permission to mount.
-pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
-    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-        return skip(&format!("{name}: mounting needs /dev/fuse ({error})"));
-    }
-    let outcome = std::thread::scope(|scope| {
-        let run = scope.spawn(|| -> nix::Result<()> {
-            leave_mounts()?;
-            test();
-            Ok(())
-        });
-        run.join()
-    });
-    match outcome {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => skip(&format!("{name}: mounting needs root ({error})")),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
-
-fn leave_mounts() -> nix::Result<()> {
-    use nix::mount::{MsFlags, mount};
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
 }

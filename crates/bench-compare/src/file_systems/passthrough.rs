@@ -37,7 +37,7 @@ pub fn mount(below: &Path, mount_point: &Path) -> Result<BackgroundSession> {
 
 struct Passthrough {
     below: PathBuf,
-    /// How long the kernel keeps what it is told.
+    /// How long the kernel keeps entries and attributes.
     timeout: Duration,
     state: Mutex<State>,
 }

@@ -103,7 +103,7 @@ impl Driver {
         Ok(done)
     }
 
-    /// Transactions, `bias` of ten of which are reads.
+    /// Transactions. Of ten, `bias` are reads.
     pub fn transact(&mut self, requests: &mut dyn Requests, bias: u64) -> Result<Done> {
         let mut done = Done::default();
         for _ in 0..self.parameters.transactions {

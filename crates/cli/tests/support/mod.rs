@@ -1,5 +1,6 @@
 //! Runs the binary on a store in its own directory.
 
+#[path = "../../../skipfs/tests/private_mounts.rs"]
 pub mod mounts;
 
 use std::io::Write;

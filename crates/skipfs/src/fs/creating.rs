@@ -113,7 +113,7 @@ impl<S: Store> SkipFs<S> {
         changes.batch.put(crate::format::key::entry(parent, name), record.encode());
         self.commit(changes, &mut locks)?;
         number.committed();
-        // Nobody can find the inode before the directory is unlocked, so its record is current.
+        // No request can find the inode before the directory is unlocked, so its record is current.
         let state = State { opens: new.opens, ..State::new(location, Some(record)) };
         let seen = self.table.removals();
         let pin = self.table.insert(attributes.ino, new.kind, parent, state, seen);

@@ -133,7 +133,7 @@ impl<S: Store> SkipFs<S> {
         while at < DOTS {
             let (name, ino): (&[u8], u64) = if at == 0 { (b".", directory.ino) } else { (b"..", directory.parent()) };
             let entry = DirectoryEntry { ino, kind: FileKind::Directory, name, next_offset: at + 1 };
-            // A parent that is not in use has attributes nobody asks for.
+            // No caller asks for the attributes of a parent that is not in use.
             let attributes = self.getattr(ino).or_else(|_| self.getattr(directory.ino))?;
             if visitor.visit(entry, &attributes) == Visit::Full {
                 return Ok(());

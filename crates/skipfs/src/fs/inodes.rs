@@ -5,7 +5,7 @@
 //!    with what its state holds.
 //! 2. `removals` grows with each removal of an inode that was changed while it was here, before the removal is visible.
 //!    A record that was read from the store is current if its inode is not here and `removals` has not grown since
-//!    before the read: nobody could have changed the inode meanwhile.
+//!    before the read: no request can have changed the inode meanwhile.
 //! 3. A directory pins its parent (rule 2 of `fs/mod.rs`).
 
 use crate::error::{FsError, FsResult};

@@ -3,7 +3,7 @@
 //!
 //! # Rules of threads
 //!
-//! 1. Each inode in use has one `Inode` in the table, and one lock on its `State`. Whoever uses an inode holds a pin,
+//! 1. Each inode in use has one `Inode` in the table, and one lock on its `State`. A request that uses an inode holds a pin,
 //!    so that the table keeps it.
 //! 2. A directory in use pins its parent. So the way from each directory in use to the root is in the table.
 //! 3. The entries of a directory change only under its write lock, and are looked up under its read lock. The record of

@@ -2,7 +2,7 @@
 //!
 //! 1. A number is used at most once, also after a crash: the superblock says from where on none was used.
 //! 2. Numbers are reserved in ranges. The superblock with the end of a new range is in the batch of the first inode
-//!    that has a number of the range. Until that batch is committed nobody else gets a number, because a batch that
+//!    that has a number of the range. Until that batch is committed no other request gets a number, because a batch that
 //!    passes it could survive a crash without it.
 
 use crate::format::{Superblock, key};

@@ -128,7 +128,7 @@ impl<S: Store> Mounted<S> {
             match self.try_unmount(is_asked_again) {
                 Err(error) if error.errno() == libc::EBUSY => {
                     let place = self.mount_point.display();
-                    // Nobody may read it any more.
+                    // There may be no reader any more.
                     let _ = writeln!(io::stderr(), "{place} is in use; stop what uses it, or send the signal again");
                     is_asked_again = true;
                     self.fs.fsync()?;

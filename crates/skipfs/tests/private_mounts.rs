@@ -1,13 +1,12 @@
-//! Mounts that no other process sees.
+//! Mounts that no other process sees. The tests of the command line use this, too.
 
 /// Reports why a test cannot run here. In CI that is a failure: everything that the tests need is there.
-fn skip(what: &str) {
+pub fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
     println!("SKIPPED: {what}");
 }
 
-/// Runs a test on a thread whose mounts only it and its children see. Skips the test without FUSE or the permission to
-/// mount.
+/// Runs a test on a thread whose mounts no other process sees. Skips the test without FUSE or the permission to mount.
 pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
     if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         return skip(&format!("{name}: mounting needs /dev/fuse ({error})"));
