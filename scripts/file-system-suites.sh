@@ -44,7 +44,7 @@ done
 begin() {
     rm -rf "$store"
     "$alluvium" mkfs "$store" > /dev/null || return 1
-    "$alluvium" mount "$mount" "$store" "$@" > "$work/logs/mount.log" 2>&1 &
+    "$alluvium" mount "$mount" "$store" --allow-other "$@" > "$work/logs/mount.log" 2>&1 &
     server=$!
     for _ in $(seq 300); do
         mountpoint -q "$mount" && return
@@ -136,10 +136,10 @@ run() {
                 && git -C "$mount/clone" ls-files | wc -l | sed 's/$/ files/'
             ;;
         cargo)
-            cargo new --quiet --vcs none --lib "$mount/crate" && cargo add --quiet --manifest-path "$mount/crate/Cargo.toml" \
+            cargo new --quiet --vcs none --lib "$mount/library" && cargo add --quiet --manifest-path "$mount/library/Cargo.toml" \
                 serde_json > "$work/logs/cargo.log" 2>&1 \
-                && CARGO_TARGET_DIR="$mount/crate/target" cargo test --quiet --manifest-path "$mount/crate/Cargo.toml" \
-                    >> "$work/logs/cargo.log" 2>&1 && find "$mount/crate/target" -type f | wc -l | sed 's/$/ files built/'
+                && CARGO_TARGET_DIR="$mount/library/target" cargo test --quiet --manifest-path "$mount/library/Cargo.toml" \
+                    >> "$work/logs/cargo.log" 2>&1 && find "$mount/library/target" -type f | wc -l | sed 's/$/ files built/'
             ;;
         sqlite)
             local mode
