@@ -1,7 +1,8 @@
 //! Memory of small aligned buffers: slabs that are cut into frames of one to eight pages. The global allocator spends a
 //! second page on every page-aligned buffer, so a cache of a million pages would take twice its budget. Frames are
 //! reused, since a fresh page costs microseconds (`docs/costs.md`). The memory of free frames is returned to the system
-//! only on `release`.
+//! on `release`, and when frames of another size need memory: a store whose pages change their sizes would otherwise have
+//! the memory of all sizes that it ever had.
 //!
 //! The first slabs of a size are small, so that a small store stays small. Later slabs are huge pages, in which a
 //! random read costs a third less, since the processor translates the address in one step.
@@ -30,6 +31,9 @@ const HUGE_BYTES: usize = 2 << 20;
 const SMALL_BYTES: usize = 1 << 20;
 /// The number of small slabs of a size before the huge ones.
 const SMALL_SLABS: usize = 8;
+/// Bytes of free frames that each size keeps when others need memory, so that sizes that take turns do not take the
+/// same memory from each other.
+const KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy)]
 struct Frame(NonNull<u8>);
@@ -87,13 +91,40 @@ impl Frameset {
 
     fn take(&self, pages: usize) -> Frame {
         let mut frames = self.of(pages).lock();
-        if let Some(frame) = frames.free.pop().or_else(|| frames.bare.pop()) {
+        if let Some(frame) = frames.free.pop() {
             return frame;
         }
-        frames.cut_slab(pages * IO_ALIGNMENT);
-        match frames.free.pop() {
-            Some(frame) => frame,
-            None => unreachable!("a slab holds several frames"),
+        let (frame, bytes) = match frames.bare.pop() {
+            Some(frame) => (frame, pages * IO_ALIGNMENT),
+            None => {
+                let bytes = frames.cut_slab(pages * IO_ALIGNMENT);
+                match frames.free.pop() {
+                    Some(frame) => (frame, bytes),
+                    None => unreachable!("a slab holds several frames"),
+                }
+            }
+        };
+        drop(frames);
+        self.strip_others(pages, bytes);
+        frame
+    }
+
+    /// Returns about so many bytes of free frames of other sizes to the system, because frames of this size take as many.
+    fn strip_others(&self, pages: usize, bytes: usize) {
+        let mut left = bytes;
+        let is_other = |others: &usize| *others != pages && is_returnable(*others, system_page_bytes());
+        for others in (1..=FRAME_PAGES_MAX).filter(is_other) {
+            let frame_bytes = others * IO_ALIGNMENT;
+            while left > 0 {
+                let excess = |frames: &mut Frames| match frames.free.len() * frame_bytes > KEPT_BYTES {
+                    true => frames.free.pop(),
+                    false => None,
+                };
+                let Some(frame) = excess(&mut self.of(others).lock()) else { break };
+                frame.strip(others);
+                self.of(others).lock().bare.push(frame);
+                left = left.saturating_sub(frame_bytes);
+            }
         }
     }
 
@@ -144,7 +175,8 @@ impl Frame {
 }
 
 impl Frames {
-    fn cut_slab(&mut self, frame_bytes: usize) {
+    /// Makes a slab's frames free. Returns its bytes.
+    fn cut_slab(&mut self, frame_bytes: usize) -> usize {
         let (bytes, alignment) =
             if self.slabs < SMALL_SLABS { (SMALL_BYTES, IO_ALIGNMENT) } else { (HUGE_BYTES, HUGE_BYTES) };
         let slab = new_slab(bytes, alignment);
@@ -154,6 +186,7 @@ impl Frames {
             // SAFETY: `at * frame_bytes + frame_bytes <= bytes`, so the frame lies inside the slab.
             self.free.push(Frame(unsafe { slab.add(at * frame_bytes) }));
         }
+        bytes
     }
 }
 
@@ -223,5 +256,34 @@ mod tests {
         assert!(all[..3].contains(&bare.0), "free frames are taken before a slab is cut");
         // SAFETY: the frame is ours and has this length.
         assert!(unsafe { std::slice::from_raw_parts(bare.0.as_ptr(), BYTES) }.iter().all(|byte| *byte == 0));
+    }
+
+    /// Free memory of a size stayed when pages of another size took more: a cache of 100 MiB whose pages changed from
+    /// 8 KiB to 4 KiB had 160 MiB, and a store was killed at its memory limit.
+    #[test]
+    fn free_frames_of_other_sizes_lose_their_memory_when_a_size_takes_more() {
+        const OTHERS: usize = 3;
+        let frames = Frameset::new();
+        let take = |pages: usize, bytes: usize| -> Vec<Frame> {
+            (0..bytes / (pages * IO_ALIGNMENT)).map(|_| frames.take(pages)).collect()
+        };
+        let give_back = |taken: Vec<Frame>, pages: usize| taken.into_iter().for_each(|f| frames.give_back(f, pages));
+        let with_memory = |pages: usize| frames.of(pages).lock().free.len() * pages * IO_ALIGNMENT;
+        let bytes = 6 * SMALL_BYTES;
+        give_back(take(PAGES, bytes), PAGES);
+        let before = with_memory(PAGES);
+        assert!(before > 5 * SMALL_BYTES, "{before}");
+
+        // New slabs of another size.
+        let others = take(OTHERS, bytes);
+        let kept = with_memory(PAGES);
+        assert!(kept > KEPT_BYTES / 2 && kept <= KEPT_BYTES, "{kept}");
+
+        // Frames that are there, but have no memory any more.
+        give_back(others, OTHERS);
+        let taken = take(PAGES, bytes);
+        let kept = with_memory(OTHERS);
+        assert!(kept <= KEPT_BYTES + SMALL_BYTES, "{kept}");
+        give_back(taken, PAGES);
     }
 }
