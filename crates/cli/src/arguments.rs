@@ -100,6 +100,7 @@ pub enum Command {
     Merge(Merge),
     Keyspaces(Keyspaces),
     Scan(Scan),
+    Count(Count),
     Load(Load),
     Import(Import),
     Stat(Stat),
@@ -116,6 +117,7 @@ pub enum Command {
     Check(Check),
     Bench(Bench),
     Soak(Soak),
+    Completions(Completions),
 }
 
 /// Set a key; creates the store if there is none
@@ -262,6 +264,21 @@ pub struct Scan {
     pub within: InKeyspace,
 }
 
+/// Count the pairs of a range, exactly: it reads all of them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints the number; with --json also the bytes of the keys and of the values. `stat` has an estimate without reading the pairs.
+
+Examples:
+  alluvium --db /tmp/store count
+  alluvium --db /tmp/store count --prefix user --json")]
+pub struct Count {
+    #[command(flatten)]
+    pub range: KeyRange,
+    #[command(flatten)]
+    pub within: InKeyspace,
+}
+
 /// Load pairs from files, standard input or a generator; creates the store if there is none
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -371,7 +388,8 @@ writer has not published again since the previous sample, the previous rates are
 Examples:
   alluvium --db /tmp/store stat
   alluvium --db /tmp/store stat --watch
-  alluvium --db /tmp/store stat --watch 0.5 --times 10 --json")]
+  alluvium --db /tmp/store stat --watch 0.5 --times 10 --json
+  alluvium --db /tmp/store stat --prometheus > /var/lib/node_exporter/alluvium.prom")]
 pub struct Stat {
     /// Print a sample every SECONDS, at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
@@ -379,6 +397,9 @@ pub struct Stat {
     /// Stop after N samples
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     pub times: Option<u64>,
+    /// Print the metrics that Prometheus reads: for its textfile collector, or to serve them
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    pub prometheus: bool,
 }
 
 /// Rewrite a key range into its smallest form: one run without old versions and tombstones
@@ -505,6 +526,18 @@ pub struct Destroy {
     pub yes: bool,
 }
 
+/// Print a script by which a shell completes commands and options
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium completions bash > /usr/share/bash-completion/completions/alluvium
+  alluvium completions fish > ~/.config/fish/completions/alluvium.fish")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
 #[cfg(test)]
 mod tests {
     use super::Arguments;
@@ -517,8 +550,9 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let name = command.get_name();
             assert!(help.contains("Example"), "{name} has no example");
-            // `unmount` takes no store.
-            let uses = [format!("alluvium --db /tmp/store {name}"), format!("alluvium {name} /mnt")];
+            // `unmount` and `completions` take no store.
+            let uses = ["alluvium --db /tmp/store {}", "alluvium {} /mnt", "alluvium {} bash"];
+            let uses = uses.map(|text| text.replace("{}", name));
             assert!(uses.iter().any(|text| help.contains(text)), "{name}");
         }
     }

@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 20] = [
+const READERS: [&[&str]; 22] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -15,7 +15,9 @@ const READERS: [&[&str]; 20] = [
     &["keyspaces", "drop", "users"],
     &["keyspaces", "clear", "users"],
     &["keyspaces", "set", "users", "--expiry", "1h"],
+    &["count"],
     &["stat"],
+    &["stat", "--prometheus"],
     &["verify"],
     &["verify", "--quick"],
     &["repair"],
@@ -181,6 +183,7 @@ fn help_has_examples_and_exit_codes() {
         "merge",
         "keyspaces",
         "scan",
+        "count",
         "load",
         "stat",
         "verify",

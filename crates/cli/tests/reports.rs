@@ -292,3 +292,40 @@ fn destroy_removes_the_store_when_told_so() {
     store.run(&["get", "a"]).refused(2, "no store at");
     store.run(&["destroy", "--yes"]).refused(2, "no store at");
 }
+
+#[test]
+fn stat_prints_metrics_for_prometheus() {
+    let store = large();
+    let found = store.run(&["stat", "--prometheus"]).expect(0);
+    let value = |name: &str| -> f64 {
+        let line = found.text().lines().find(|line| line.starts_with(&format!("{name}{{")));
+        line.and_then(|line| line.split(' ').next_back())
+            .unwrap_or_else(|| panic!("{name}: {found:?}"))
+            .parse()
+            .unwrap()
+    };
+    let json = store.run(&["stat", "--json"]).expect(0).json();
+    for name in ["branch_bytes", "branch_files", "last_number", "log_bytes"] {
+        assert_eq!(value(&format!("alluvium_{name}")), json[name].as_f64().unwrap(), "{name}");
+    }
+    assert_eq!(value("alluvium_writer_open"), 0.0);
+    assert!(!found.text().contains("alluvium_writes_total"), "no process has the store open: {found:?}");
+    let options = alluvium::Options::new().memory_budget(16 << 20);
+    let db = alluvium::Db::open(store.path(), options).unwrap();
+    db.put("a", "1").unwrap();
+    // The writer publishes its statistics in the background.
+    let published = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        store.run(&["stat", "--prometheus"]).expect(0).text().contains("alluvium_writes_total{")
+    });
+    assert!(published, "{:?}", store.run(&["stat"]));
+    store.run(&["stat", "--prometheus", "--json"]).expect(2);
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for (shell, text) in [("bash", "_alluvium()"), ("zsh", "#compdef alluvium"), ("fish", "complete -c alluvium")] {
+        let script = crate::support::finish(crate::support::command(&["completions", shell]), b"").expect(0);
+        assert!(script.text().contains(text) && script.text().contains("keyspaces"), "{shell}");
+    }
+}

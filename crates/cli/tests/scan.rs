@@ -80,3 +80,21 @@ fn output_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the output"), "{output:?}");
 }
+
+#[test]
+fn count_counts_what_scan_prints() {
+    let store = filled();
+    for (range, count) in [
+        (&[][..], "6"),
+        (&["--prefix", "ab"], "2"),
+        (&["--from", "ab", "--to", "ba"], "3"),
+        (&["--prefix", "x"], "0"),
+        (&["--from", "c", "--to", "a"], "0"),
+    ] {
+        assert_eq!(store.run(&[&["count"], range].concat()).expect(0).text().trim_end(), count, "{range:?}");
+    }
+    store.run(&["put", "--keyspace", "users", "7", "Ada"]).expect(0);
+    let found = store.run(&["count", "--keyspace", "users", "--json"]).expect(0).json();
+    assert_eq!(found, serde_json::json!({"pairs": 1, "key_bytes": 1, "value_bytes": 3}));
+    assert_eq!(store.run(&["count"]).expect(0).text().trim_end(), "6");
+}

@@ -3,7 +3,9 @@
 
 mod bench;
 mod compact;
+mod completions;
 mod convert;
+mod count;
 mod destroy;
 mod dump;
 mod figures;
@@ -15,6 +17,7 @@ mod load;
 mod loader;
 mod pairs;
 mod point;
+mod prometheus;
 mod repair;
 mod scan;
 mod soak;
@@ -36,6 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Merge(merge) => point::merge(common, merge),
         Command::Keyspaces(keyspaces) => keyspaces::run(common, keyspaces),
         Command::Scan(scan) => scan::run(common, scan),
+        Command::Count(asked) => count::run(common, asked),
         Command::Load(load) => load::run(common, load),
         Command::Import(import) => import::run(common, import),
         Command::Stat(asked) => stat::run(common, asked),
@@ -52,5 +56,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Check(check) => file_system::check(common, check),
         Command::Bench(bench) => bench::run(common, bench),
         Command::Soak(soak) => soak::run(common, soak),
+        Command::Completions(asked) => completions::run(asked),
     }
 }

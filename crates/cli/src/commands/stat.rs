@@ -3,7 +3,7 @@
 
 use crate::arguments::{Common, Stat};
 use crate::commands::file_system::add_section;
-use crate::commands::stat_watch;
+use crate::commands::{prometheus, stat_watch};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{Report, align_right, grouped, size, table};
@@ -20,6 +20,12 @@ pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
     let (opened, keyspaces) = (db.stats(), db.keyspace_names()?.len() as u64);
     let live = Db::live_stats(common.directory()?)?;
     let stats = joined(opened, live.as_ref());
+    if arguments.prometheus {
+        let text = prometheus::text(common.directory()?, &stats, live.as_ref().map(|live| live.age), keyspaces);
+        let mut output = Output::new();
+        output.line(text.map_err(|error| prometheus::failure(&error))?.trim_end())?;
+        return output.finish();
+    }
     let mut report = statistics(&stats);
     report.count("keyspaces", if keyspaces > 0 { "keyspaces besides the default one" } else { "" }, keyspaces);
     add_section(&mut report, &db)?;
