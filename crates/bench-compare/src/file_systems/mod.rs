@@ -5,6 +5,7 @@
 //! thread uses both.
 
 mod backing;
+mod comparison;
 mod library;
 mod passthrough;
 mod paths;
@@ -16,9 +17,8 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use targets::{
-    EXT4, Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, memory_for, open, results_name, select,
-};
+pub use comparison::{Comparison, Shared};
+pub use targets::{EXT4, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, open, select};
 
 use alluvium_bench::engine::Result;
 use skipfs::store::Counts;

@@ -1,5 +1,6 @@
 //! Every file system with all requests, by each face, and RocksDB as a store.
 
+use super::targets::Face;
 use super::*;
 use std::path::Path;
 

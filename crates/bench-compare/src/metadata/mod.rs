@@ -5,11 +5,8 @@ pub mod child;
 mod figures;
 
 use crate::arguments::Metadata;
-use crate::compare;
-use crate::file_systems::{Face, LayoutName, PASSTHROUGH, ROCKSDB, TARGETS, Target, memory_for, results_name, select};
-use crate::rounds::host::Host;
+use crate::file_systems::{Comparison, PASSTHROUGH, Shared, TARGETS, select};
 use crate::rounds::report::Report;
-use crate::rounds::turns;
 use child::Job;
 use figures::FIGURES;
 use serde::Serialize;
@@ -24,12 +21,8 @@ const ENTRY_BYTES: u64 = 128;
 struct Conditions {
     files: u64,
     per_directory: u64,
-    face: Face,
-    layout: LayoutName,
-    /// Memory of each process.
-    memory: u64,
-    /// How it is limited; `None` if it is not.
-    limit: Option<&'static str>,
+    #[serde(flatten)]
+    shared: Shared,
 }
 
 /// Measures, keeps the figures, and prints a table or JSON. Returns a line about the file systems that failed.
@@ -37,56 +30,24 @@ struct Conditions {
 /// # Errors
 /// Invalid arguments, or a directory that cannot be used.
 pub fn run(arguments: &Metadata) -> Result<Option<String>, String> {
-    let files = &arguments.files;
+    let asked = &arguments.files;
     let known = [&TARGETS[..], &[PASSTHROUGH]].concat();
-    let by_default = if files.mount { &known[..] } else { &TARGETS[..] };
-    let names = select(&files.targets, if files.targets.is_empty() { by_default } else { &known })?;
-    let limits = compare::limits(files.no_limit)?;
-    let stores = turns::stores(files.directory.as_deref())?;
-    let data_bytes = arguments.num * ENTRY_BYTES;
-    let memory = memory_for(data_bytes, files.memory);
-    let face = if files.mount { Face::Mount } else { Face::Library };
-    let conditions = Conditions {
-        files: arguments.num,
-        per_directory: arguments.per_directory,
-        face,
-        layout: files.layout,
-        memory,
-        limit: limits.as_ref().map(|limits| limits.kind()),
-    };
-    let mut report = Report::new(&names, FIGURES, conditions);
-    turns::take(files.rounds, &names, "metadata", &stores, &mut report, |name, directory| {
-        let target = Target {
-            name: name.to_owned(),
-            face,
-            layout: files.layout,
-            directory: directory.to_owned(),
-            memory,
-            data_bytes,
-        };
-        let group = format!("{}-{name}", std::process::id());
-        let group = limits.as_ref().map(|limits| limits.limit(&group, memory)).transpose()?;
-        let job = Job { target, files: arguments.num, per_directory: arguments.per_directory };
-        Host::start_in(CHILD, &job, group)?.round()
-    });
-    report.compare_with(ROCKSDB);
-    let name = results_name("metadata", face, files.layout);
-    turns::show(&report, &heading(&report), files.json, &files.results, &name)?;
-    Ok(report.failures())
+    let by_default = if asked.mount { &known[..] } else { &TARGETS[..] };
+    let names = select(&asked.targets, if asked.targets.is_empty() { by_default } else { &known })?;
+    let (files, per_directory) = (arguments.num, arguments.per_directory);
+    let comparison = Comparison::new("metadata", asked, names.clone(), files * ENTRY_BYTES)?;
+    let conditions = Conditions { files, per_directory, shared: comparison.shared.clone() };
+    let report = Report::new(&names, FIGURES, conditions);
+    comparison.run(CHILD, report, heading, |target| Job { target, files, per_directory })
 }
 
 fn heading(report: &Report<Conditions>) -> String {
-    let Conditions { files, per_directory, face, memory, limit, .. } = &report.conditions;
-    let face = match face {
-        Face::Library => "the library",
-        Face::Mount => "a FUSE mount",
-    };
-    let limit = if limit.is_some() { "page cache included" } else { "no limit" };
+    let Conditions { files, per_directory, shared } = &report.conditions;
     format!(
-        "SkipFS through {face}; source {}. {files} empty files in directories of {per_directory}; {} MiB of memory, \
-         {limit}. Settled rates include the time until background work is done. Medians \
-         (smallest to greatest).",
+        "SkipFS through {}; source {}. {files} empty files in directories of {per_directory}; {}. Settled rates include \
+         the time until background work is done. Medians (smallest to greatest).",
+        shared.face(),
         report.commit,
-        memory >> 20
+        shared.memory()
     )
 }

@@ -10,12 +10,9 @@ mod driver;
 mod figures;
 
 use crate::arguments::Postmark;
-use crate::compare;
 use crate::engines;
-use crate::file_systems::{EXT4, Face, LayoutName, ROCKSDB, TARGETS, Target, memory_for, results_name, select};
-use crate::rounds::host::Host;
+use crate::file_systems::{Comparison, EXT4, LayoutName, ROCKSDB, Shared, TARGETS, select};
 use crate::rounds::report::Report;
-use crate::rounds::turns;
 use child::Job;
 use driver::{MEAN_BYTES, Parameters};
 use figures::FIGURES;
@@ -33,12 +30,8 @@ struct Conditions {
     transactions: u64,
     subdirectories: u32,
     seed: u64,
-    face: Face,
-    layout: LayoutName,
-    /// Memory of each process.
-    memory: u64,
-    /// How it is limited; `None` if it is not.
-    limit: Option<&'static str>,
+    #[serde(flatten)]
+    shared: Shared,
 }
 
 /// Measures, keeps the figures, and prints a table or JSON. Returns a line about the file systems that failed.
@@ -46,48 +39,24 @@ struct Conditions {
 /// # Errors
 /// Invalid arguments, or a directory that cannot be used.
 pub fn run(arguments: &Postmark) -> Result<Option<String>, String> {
-    let files = &arguments.files;
-    let names = select(&files.targets, &TARGETS)?;
-    let limits = compare::limits(files.no_limit)?;
-    let stores = turns::stores(files.directory.as_deref())?;
+    let names = select(&arguments.files.targets, &TARGETS)?;
     let parameters = Parameters {
         files: arguments.num.unwrap_or(arguments.bytes / MEAN_BYTES).max(1),
         transactions: arguments.transactions,
         subdirectories: arguments.subdirectories,
         seed: arguments.seed,
     };
-    let data_bytes = parameters.files * MEAN_BYTES;
-    let memory = memory_for(data_bytes, files.memory);
-    let face = if files.mount { Face::Mount } else { Face::Library };
+    let comparison = Comparison::new("postmark", &arguments.files, names.clone(), parameters.files * MEAN_BYTES)?;
     let conditions = Conditions {
         versions: names.iter().map(|name| (*name, version(name))).collect(),
         files: parameters.files,
         transactions: parameters.transactions,
         subdirectories: parameters.subdirectories,
         seed: parameters.seed,
-        face,
-        layout: files.layout,
-        memory,
-        limit: limits.as_ref().map(|limits| limits.kind()),
+        shared: comparison.shared.clone(),
     };
-    let mut report = Report::new(&names, FIGURES, conditions);
-    turns::take(files.rounds, &names, "postmark", &stores, &mut report, |name, directory| {
-        let target = Target {
-            name: name.to_owned(),
-            face,
-            layout: files.layout,
-            directory: directory.to_owned(),
-            memory,
-            data_bytes,
-        };
-        let group = format!("{}-{name}", std::process::id());
-        let group = limits.as_ref().map(|limits| limits.limit(&group, memory)).transpose()?;
-        Host::start_in(CHILD, &Job { target, parameters }, group)?.round()
-    });
-    report.compare_with(ROCKSDB);
-    let name = results_name("postmark", face, files.layout);
-    turns::show(&report, &heading(&report), files.json, &files.results, &name)?;
-    Ok(report.failures())
+    let report = Report::new(&names, FIGURES, conditions);
+    comparison.run(CHILD, report, heading, |target| Job { target, parameters })
 }
 
 /// The kernel's release for ext4, otherwise that of the engine.
@@ -100,12 +69,8 @@ fn version(name: &str) -> String {
 }
 
 fn heading(report: &Report<Conditions>) -> String {
-    let Conditions { files, transactions, subdirectories, face, layout, memory, limit, .. } = &report.conditions;
-    let face = match face {
-        Face::Library => "the library",
-        Face::Mount => "a FUSE mount",
-    };
-    let layout = match layout {
+    let Conditions { files, transactions, subdirectories, shared, .. } = &report.conditions;
+    let layout = match shared.layout {
         LayoutName::Items => "an item of its own",
         LayoutName::Inline => "the inode's record",
     };
@@ -113,14 +78,12 @@ fn heading(report: &Report<Conditions>) -> String {
         0 => "one directory".to_owned(),
         count => format!("{count} directories"),
     };
-    let memory = match limit {
-        Some(_) => format!("{} MiB of memory, page cache included", memory >> 20),
-        None => format!("{} MiB of memory for stores, no limit", memory >> 20),
-    };
     format!(
-        "SkipFS through {face}, content in {layout}; source {}. {files} files of 512 to 4096 bytes in {places}, then \
-         {transactions} transactions for each share of reads, then deletes; {memory}. Settled rates include the time \
+        "SkipFS through {}, content in {layout}; source {}. {files} files of 512 to 4096 bytes in {places}, then \
+         {transactions} transactions for each share of reads, then deletes; {}. Settled rates include the time \
          until background work is done. Medians (smallest to greatest).",
-        report.commit
+        shared.face(),
+        report.commit,
+        shared.memory()
     )
 }
