@@ -103,6 +103,10 @@ writeback-error-ignored      | suite | crash::shadow::a_failed_writeback_of_a_sh
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
+checkpoint-links-log         | suite | tools::checkpoint::a_checkpoint_has_the_contents_of_its_number_and_both_stores_live_on | manifest edits\|shadow of a log
+checkpoint-published-first   | suite | tools::checkpoint::crash::a_crash_leaves_a_whole_checkpoint_or_none | corruption in /copy
+checkpoint-without-switch    | suite | tools::checkpoint::a_checkpoint_has_the_contents_of_its_number_and_both_stores_live_on | left
+checkpoint-without-switch    | suite | tools::checkpoint::running::a_checkpoint_beside_writers_is_a_prefix_with_all_that_was_acknowledged | the checkpoint has
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
 failure-ignored              | suite | crash::recovery::a_failed_sync_is_permanent                       | goes on as if nothing had happened

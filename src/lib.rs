@@ -71,11 +71,12 @@ pub use aio::{
 };
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress,
-    CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
-    Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss,
-    LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport,
-    Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter,
-    TransactionKeys, TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
+    CheckpointOptions, CheckpointReport, CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport,
+    Db, Depth, DiskComponent, Durability, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters,
+    LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned,
+    PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap,
+    TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification, VerifyReport,
+    WriteBatch, WriteOptions,
 };
 pub use merge::MergeOperator;
 pub use util::fork::ForkCount;
@@ -135,6 +136,8 @@ const _: () = {
     is_shared::<WriteOptions>();
     is_shared::<TransactOptions>();
     is_shared::<CompactOptions>();
+    is_shared::<CheckpointOptions>();
+    is_shared::<CheckpointReport>();
     is_shared::<Cancellation>();
     is_shared::<BackgroundPause>();
     is_shared::<Resources>();

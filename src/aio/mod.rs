@@ -13,7 +13,7 @@ mod transaction;
 mod within;
 
 use crate::db::transaction::{TransactOptions, Transaction};
-use crate::db::{Db, Keyspace, KeyspaceOptions};
+use crate::db::{CheckpointOptions, CheckpointReport, Db, Keyspace, KeyspaceOptions};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::options::{Options, WriteOptions};
 use crate::io::Storage;
@@ -287,6 +287,36 @@ impl AsyncDb {
     /// `Db::flush`.
     pub async fn flush(&self) -> Result<()> {
         self.run_blocking(Db::flush).await
+    }
+
+    /// `Db::checkpoint`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    /// # let db = alluvium::Db::open(path, alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// db.put("river", "silt").await?;
+    /// let report = db.checkpoint(&copy).await?;
+    /// assert_eq!(report.number, 1);
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub async fn checkpoint(&self, path: impl AsRef<Path>) -> Result<CheckpointReport> {
+        let path = path.as_ref().to_path_buf();
+        self.run_blocking(move |db| db.checkpoint(path)).await
+    }
+
+    /// `Db::checkpoint_with`, without the progress.
+    pub async fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: CheckpointOptions,
+    ) -> Result<CheckpointReport> {
+        let path = path.as_ref().to_path_buf();
+        self.run_blocking(move |db| db.checkpoint_with(path, &options, &mut |_| ())).await
     }
 
     /// `Db::sync`.

@@ -1,13 +1,15 @@
-//! `Db`: compaction of everything, flushes, checks and statistics.
+//! `Db`: compaction of everything, flushes, checkpoints, checks and statistics.
 
 use super::db::Db;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::state::budget::check_write_limit;
+use crate::engine::tools::checkpoint::{self, CheckpointOptions, CheckpointReport};
 use crate::engine::tools::verify;
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport};
 use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::util::Result;
+use std::path::Path;
 
 /// Maintenance.
 impl Db {
@@ -152,6 +154,70 @@ impl Db {
     pub fn settle(&self) -> Result<()> {
         self.engine.read.check_open()?;
         self.engine.background.wait_until_idle()
+    }
+
+    /// Makes a checkpoint: a second store, in the directory at `path`, with the contents of this one at one moment, of all
+    /// keyspaces. It has every write that returned before the call, and others up to one sequence number
+    /// (`CheckpointReport::number`): batches and transactions are there as a whole or not at all. Writers continue meanwhile.
+    /// The directory must be empty, or not exist yet.
+    ///
+    /// What is in memory is written to branch files first, as by `flush`. Then the files are shared with the checkpoint by hard
+    /// links, which takes some microseconds and no space for each. Files that cannot be linked, above all because the
+    /// directory is on another file system, are copied. Each store later writes and removes only its own names; a shared file
+    /// takes space until both have removed it.
+    ///
+    /// When the call returns, the checkpoint is durable. Until then the directory is no store: if the process is killed, or the
+    /// power fails, opening it is an error that says so, and it may be removed. Old versions for snapshots of this store are
+    /// in it, too, until they are merged away; the snapshots are not. Both stores have the same identity, so files must not
+    /// be moved from one to the other.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    /// use alluvium::{Db, Options};
+    /// let db = Db::open(path, Options::default())?;
+    /// db.put("river", "silt")?;
+    /// let report = db.checkpoint(&copy)?;
+    /// println!("all writes up to {}, in {} shared files", report.number, report.files_linked);
+    /// db.put("river", "sand")?;
+    /// let copy = Db::open(copy, Options::default())?; // or ReadOnlyDb::open
+    /// assert_eq!(copy.get("river")?.as_deref(), Some(&b"silt"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - `InvalidArgument` if the directory is not empty, or lies in the directory of this store.
+    /// - `AlreadyOpen` if another checkpoint is being made there.
+    /// - `DiskFull`, `Io`; `ReadOnly` after an earlier failure; `Closed` if the store is closed meanwhile.
+    ///
+    /// After an error nothing is left of the checkpoint, as far as it could be removed.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(path, &CheckpointOptions::default(), &mut |_| ())
+    }
+
+    /// Like `checkpoint`, with options. `progress` is called for each file.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    /// # let db = alluvium::Db::open(path, alluvium::Options::default())?;
+    /// use alluvium::CheckpointOptions;
+    /// let report = db.checkpoint_with(copy, &CheckpointOptions::new().links_only(true), &mut |progress| {
+    ///     println!("{}: {} of {} bytes", progress.file, progress.bytes_done, progress.bytes_total);
+    /// })?;
+    /// assert_eq!(report.files_copied, 0);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `checkpoint`; with `links_only` also `Io` of the kind `CrossesDevices` if a file cannot be linked.
+    pub fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &CheckpointOptions,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<CheckpointReport> {
+        checkpoint::checkpoint(&self.engine, path.as_ref(), options, progress)
     }
 
     /// Checks the whole store: reads all files and checks checksums, order, counts and the structure of the tree.

@@ -5,6 +5,7 @@
 //! Errors contain the path and the operation.
 
 use crate::util::Result;
+use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::Arc;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub use reads::{PendingReads, ReadDone, ReadRequest};
 
 /// Bytes that are copied at once if a file cannot be linked.
 const COPY_BYTES: usize = 64 << 10;
+/// The same with direct I/O, where larger requests cost less.
+const COPY_DIRECT_BYTES: usize = 1 << 20;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +191,16 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn link(&self, from: &str, to: &str) -> Result<()> {
         copy_file(self, from, to)
     }
+    /// The storage of another directory, which need not exist yet, for a copy of this store. An `InvalidArgument` if it is this
+    /// directory or lies in it. By default a `PosixStorage`.
+    fn other_directory(&self, path: &Path) -> Result<Arc<dyn Storage>> {
+        posix::other_directory(self.path(), path)
+    }
+    /// Links a file to a name in another directory, which must not exist there. Durable after `target.sync_directory`. False,
+    /// and nothing is done, if the storage cannot link the file there: it has no links, or `target` is on another file system.
+    fn link_into(&self, _from: &str, _target: &dyn Storage, _to: &str) -> Result<bool> {
+        Ok(false)
+    }
     /// Removes a file. Durable after `sync_directory`.
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes creations, renames and removals durable.
@@ -324,6 +337,24 @@ pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Resu
         target.write_all_at(piece, at)?;
     }
     target.sync()
+}
+
+/// Copies a file to a new file of another directory, with direct I/O where the file systems have it, and syncs it. Returns its
+/// length. Unlike `copy_file`, it fails if a part cannot be read.
+pub fn copy_into(source: &dyn Storage, from: &str, target: &dyn Storage, to: &str) -> Result<u64> {
+    let length = source.open(from, OpenMode::Read)?.length()?;
+    let is_aligned = length.is_multiple_of(IO_ALIGNMENT as u64);
+    let modes =
+        if is_aligned { (OpenMode::ReadDirect, OpenMode::CreateDirect) } else { (OpenMode::Read, OpenMode::Create) };
+    let (source, target) = (source.open(from, modes.0)?, target.open(to, modes.1)?);
+    let mut piece = AlignedBuffer::new(COPY_DIRECT_BYTES);
+    for at in (0..length).step_by(COPY_DIRECT_BYTES) {
+        let piece = &mut piece[..(length - at).min(COPY_DIRECT_BYTES as u64) as usize];
+        source.read_exact_at(piece, at)?;
+        target.write_all_at(piece, at)?;
+    }
+    target.sync()?;
+    Ok(length)
 }
 
 /// Holds a lock until it is dropped.

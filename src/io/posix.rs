@@ -259,6 +259,19 @@ impl Storage for PosixStorage {
         }
     }
 
+    fn other_directory(&self, path: &Path) -> Result<Arc<dyn Storage>> {
+        // The directory of an open store may have been renamed.
+        let own = self.directory.with_path(|path| fs::canonicalize(path)).unwrap_or_else(|_| self.path().to_path_buf());
+        other_directory(&own, path)
+    }
+
+    fn link_into(&self, from: &str, target: &dyn Storage, to: &str) -> Result<bool> {
+        match self.directory.link_to(from, &target.path_of(to)) {
+            Err(error) if is_not_linkable(&error) => Ok(false),
+            linked => linked.map(|()| true).map_err(self.error("link", from)),
+        }
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.directory.remove(name).map_err(self.error("remove", name))
     }
@@ -312,6 +325,28 @@ impl Storage for PosixStorage {
             room::capacity(there)
         });
         capacity.map(Some).map_err(|error| Error::io("read the size of the file system of", self.path(), error))
+    }
+}
+
+/// Whether a file cannot be linked to another directory, but copied: that is on another file system, there are no links, the file
+/// has as many as it can have, or it belongs to another user.
+fn is_not_linkable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EXDEV | libc::EPERM | libc::EMLINK | libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
+/// `Storage::other_directory` for a store in the directory `own`.
+pub(super) fn other_directory(own: &Path, path: &Path) -> Result<Arc<dyn Storage>> {
+    // What does not exist yet lies where its nearest ancestor that exists is.
+    let there = path.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let there = there.into_iter().find_map(|path| fs::canonicalize(path).ok());
+    let own = fs::canonicalize(own).ok();
+    match (own, there) {
+        (Some(own), Some(there)) if there.starts_with(&own) => Err(Error::InvalidArgument(format!(
+            "{} lies in the directory of the store, {}; choose one outside",
+            path.display(),
+            own.display()
+        ))),
+        _ => Ok(Arc::new(PosixStorage::new(path))),
     }
 }
 

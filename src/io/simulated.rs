@@ -16,6 +16,9 @@
 //! a failed sync the kernel takes the pages for clean: what it did not write is visible in the page cache until it is
 //! evicted, and not past the page cache, as on Linux.
 //!
+//! `at` is the same process's view of another directory of the same disk: with files, locks and names of its own, but
+//! files may be linked from one to the other. Faults apply in all directories.
+//!
 //! `record_crashes` collects an image of the disk before every operation, so that one run yields every crash that it
 //! could have. Images share what neither side has changed since, so they cost little.
 //!
@@ -49,12 +52,13 @@ pub use operation::Operation;
 pub use parse::{FaultSyntaxError, parse_faults};
 
 use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
-use crate::util::Result;
 use crate::util::sync::{Arc, Mutex};
+use crate::util::{Error, Result};
 use clock::{RunningClock, SteppedClock};
-use disk::{Disk, Request};
+use disk::{DirectoryId, Disk, FIRST_PATH, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +78,7 @@ pub struct CrashPoint {
 pub struct SimulatedStorage {
     disk: Arc<Mutex<Disk>>,
     process: u64,
+    directory: DirectoryId,
     path: Arc<PathBuf>,
 }
 
@@ -85,11 +90,19 @@ impl SimulatedStorage {
 
     fn over(disk: Disk) -> Self {
         let process = disk.process();
-        Self { disk: Arc::new(Mutex::new(disk)), process, path: Arc::new(PathBuf::from("/simulated")) }
+        let path = Arc::new(PathBuf::from(FIRST_PATH));
+        Self { disk: Arc::new(Mutex::new(disk)), process, directory: DirectoryId::FIRST, path }
     }
 
     fn next_process(&self, process: u64) -> Self {
-        Self { disk: Arc::clone(&self.disk), process, path: Arc::clone(&self.path) }
+        Self { process, ..self.clone() }
+    }
+
+    /// This process's view of the directory at `path`, on the same disk. It does not exist until it is created.
+    pub fn at(&self, path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let directory = self.disk.lock().directory_at(&path);
+        Self { directory, path: Arc::new(path), ..self.clone() }
     }
 
     /// The process dies: everything current survives in the same life, locks are released, faults are removed.
@@ -212,25 +225,25 @@ impl SimulatedStorage {
     /// Flips bits of one byte, in the current and the durable state. Requires that the file exists and is that long.
     pub fn corrupt(&self, name: &str, offset: u64, xor: u8) {
         let mut disk = self.disk.lock();
-        let id = disk.id_of(name);
+        let id = disk.id_of(self.directory, name);
         disk.corrupt(id, offset as usize, xor);
     }
 
     /// Truncates a file, in the current and the durable state. Requires that the file exists and is not mapped.
     pub fn truncate(&self, name: &str, length: u64) {
         let mut disk = self.disk.lock();
-        let id = disk.id_of(name);
+        let id = disk.id_of(self.directory, name);
         disk.truncate(id, length as usize);
     }
 
     /// The files as the process sees them.
     pub fn current_image(&self) -> BTreeMap<String, Vec<u8>> {
-        self.disk.lock().current_image()
+        self.disk.lock().current_image(self.directory)
     }
 
     /// The files that are certain to survive a power cut, with the bytes that are certain to be in them.
     pub fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
-        self.disk.lock().durable_image()
+        self.disk.lock().durable_image(self.directory)
     }
 
     fn run<T>(
@@ -246,6 +259,7 @@ impl SimulatedStorage {
         Handle {
             disk: Arc::clone(&self.disk),
             process: self.process,
+            directory: self.directory,
             path: self.path.join(name),
             name: name.to_owned(),
         }
@@ -260,21 +274,21 @@ impl Storage for SimulatedStorage {
     fn create_directory(&self) -> Result<()> {
         self.run(Operation::CreateDirectory, "", |disk, request| {
             request.perform(|| {
-                disk.names_mut().exists = true;
+                disk.names_mut(self.directory).exists = true;
                 Ok(())
             })
         })
     }
 
     fn directory_exists(&self) -> Result<bool> {
-        self.run(Operation::List, "", |disk, request| request.permit().map(|()| disk.names().exists))
+        self.run(Operation::List, "", |disk, request| request.permit().map(|()| disk.names(self.directory).exists))
     }
 
     fn list(&self) -> Result<Vec<String>> {
         self.run(Operation::List, "", |disk, request| {
             request.permit()?;
-            disk.names().check_exists()?;
-            Ok(disk.names().current.keys().cloned().collect())
+            disk.names(self.directory).check_exists()?;
+            Ok(disk.names(self.directory).current.keys().cloned().collect())
         })
     }
 
@@ -282,7 +296,9 @@ impl Storage for SimulatedStorage {
         let create = matches!(mode, OpenMode::Create | OpenMode::CreateDirect);
         let operation = if create { Operation::Create } else { Operation::Open };
         let (id, hold) = self.run(operation, name, |disk, request| {
-            let id = request.perform(|| if create { disk.create(name) } else { disk.names().find(name) })?;
+            let id = request.perform(|| {
+                if create { disk.create(self.directory, name) } else { disk.names(self.directory).find(name) }
+            })?;
             Ok((id, disk.hold(id)))
         })?;
         Ok(Arc::new(SimulatedFile::new(self.handle(name), id, hold, mode)))
@@ -291,7 +307,7 @@ impl Storage for SimulatedStorage {
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
         let (id, hold, memory) = self.run(Operation::Map, name, |disk, request| {
             request.permit()?;
-            let id = disk.names().find(name)?;
+            let id = disk.names(self.directory).find(name)?;
             let memory = disk.map(id)?;
             Ok((id, disk.hold(id), memory))
         })?;
@@ -301,17 +317,34 @@ impl Storage for SimulatedStorage {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.run(Operation::Rename, from, |disk, request| {
             request.perform(|| {
-                disk.names_mut().rename(from, to)?;
+                disk.names_mut(self.directory).rename(from, to)?;
                 disk.collect();
                 Ok(())
             })
         })
     }
 
+    fn other_directory(&self, path: &Path) -> Result<Arc<dyn Storage>> {
+        if path.starts_with(&*self.path) {
+            let text = format!("{} lies in the directory of the store; choose one outside", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+        Ok(Arc::new(self.at(path)))
+    }
+
+    fn link_into(&self, from: &str, target: &dyn Storage, to: &str) -> Result<bool> {
+        self.run(Operation::Link, from, |disk, request| {
+            match request.perform(|| disk.link((self.directory, from), (target.path(), to))) {
+                Err(error) if error.kind() == ErrorKind::CrossesDevices => Ok(false),
+                linked => linked.map(|()| true),
+            }
+        })
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.run(Operation::Remove, name, |disk, request| {
             request.perform(|| {
-                disk.names_mut().remove(name)?;
+                disk.names_mut(self.directory).remove(name)?;
                 disk.collect();
                 Ok(())
             })
@@ -319,7 +352,7 @@ impl Storage for SimulatedStorage {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        self.run(Operation::SyncDirectory, "", |disk, request| disk.sync_directory(request))
+        self.run(Operation::SyncDirectory, "", |disk, request| disk.sync_directory(request, self.directory))
     }
 
     fn available(&self) -> Result<Option<u64>> {
@@ -333,7 +366,7 @@ impl Storage for SimulatedStorage {
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, name, |disk, request| {
             request.permit()?;
-            disk.lock(name, part, mode)
+            disk.lock(self.directory, name, part, mode)
         })?;
         Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(name), ticket)) as Box<dyn LockGuard>))
     }
@@ -341,14 +374,14 @@ impl Storage for SimulatedStorage {
     fn lock_directory(&self) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, "", |disk, request| {
             request.permit()?;
-            disk.lock_directory()
+            disk.lock_directory(self.directory)
         })?;
         Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(""), ticket)) as Box<dyn LockGuard>))
     }
 
     fn remove_directory(&self) -> Result<()> {
         self.run(Operation::RemoveDirectory, "", |disk, request| {
-            request.perform(|| disk.names_mut().remove_directory())
+            request.perform(|| disk.names_mut(self.directory).remove_directory())
         })
     }
 

@@ -233,3 +233,50 @@ fn the_directory_is_created_and_removed() {
         drop(storage.open("a", OpenMode::CreateDirect).unwrap());
     });
 }
+
+#[test]
+fn files_are_linked_or_copied_to_another_directory() {
+    on_every_storage(|storage| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b");
+        let target = storage.other_directory(&path).unwrap();
+        assert!(!target.directory_exists().unwrap());
+        target.create_directory().unwrap();
+        assert_eq!((target.path(), target.list().unwrap().len()), (&*path, 0));
+        let file = storage.open("file", OpenMode::Create).unwrap();
+        file.write_all_at(b"silt", 0).unwrap();
+        let read = |storage: &dyn Storage, name: &str| {
+            let file = storage.open(name, OpenMode::Read).unwrap();
+            let mut bytes = vec![0; file.length().unwrap() as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            bytes
+        };
+        // On one file system or not.
+        if storage.link_into("file", &*target, "linked").unwrap() {
+            assert_eq!(kind(storage.link_into("file", &*target, "linked")), ErrorKind::AlreadyExists);
+            assert_eq!(kind(storage.link_into("none", &*target, "other")), ErrorKind::NotFound);
+            file.write_all_at(b"sand", 0).unwrap();
+            assert_eq!(read(&*target, "linked"), b"sand");
+            storage.remove("file").unwrap();
+            assert_eq!(read(&*target, "linked"), b"sand");
+            assert!(target.link_into("linked", storage, "file").unwrap(), "and back");
+        }
+        for length in [0, 5, 4096, (1 << 20) + 8192, (2 << 20) + 1] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let name = format!("of{length}");
+            storage.open(&name, OpenMode::Create).unwrap().write_all_at(&bytes, 0).unwrap();
+            assert_eq!(copy_into(storage, &name, &*target, &name).unwrap(), length as u64);
+            assert!(read(&*target, &name) == bytes, "{length}");
+            assert_eq!(kind(copy_into(storage, &name, &*target, &name)), ErrorKind::AlreadyExists);
+        }
+        assert_eq!(kind(copy_into(storage, "none", &*target, "none")), ErrorKind::NotFound);
+        // The directory of the storage itself.
+        let own = storage.path();
+        if own.exists() || own.starts_with("/simulated") {
+            for inside in [own.to_path_buf(), own.join("a"), own.join("a/b")] {
+                let error = storage.other_directory(&inside).unwrap_err();
+                assert!(error.to_string().contains("lies in the directory of the store"), "{error}");
+            }
+        }
+    });
+}

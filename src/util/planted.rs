@@ -95,6 +95,12 @@ mod chosen {
         NewestRunsFirst,
         /// Promise 1: a key goes past a level that has an older version of it (`disk/levels/jobs/absence.rs`, 1).
         VersionConstraint,
+        /// Checkpoints: the log segments are linked, too, so they change with the store (`engine/tools/checkpoint/mod.rs`, 2).
+        CheckpointLinksLog,
+        /// Checkpoints: the manifest gets its name before the files that it names are there (`engine/tools/checkpoint/mod.rs`, 3).
+        CheckpointPublishedFirst,
+        /// Checkpoints: what is in memory is not incorporated first.
+        CheckpointWithoutSwitch,
         /// Promise 4: a merge drops a file that has entries which are only in memory.
         LostParent,
         /// Promise 4: a replay removes from memory all keys in the range of a merge, and not those that it consumed.

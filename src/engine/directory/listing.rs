@@ -1,6 +1,6 @@
 //! The files in a store's directory, grouped by kind.
 
-use super::store_files::StoreFile;
+use super::store_files::{self, StoreFile};
 use crate::io::Storage;
 use crate::util::{Error, FileNumber, Result};
 
@@ -16,15 +16,17 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Lists the directory. Returns `NoStore` if it holds no file of a store.
+    /// Lists the directory. Returns `NoStore` if it holds no file of a store, or an unfinished checkpoint.
     pub(crate) fn list(storage: &dyn Storage) -> Result<Self> {
         let no_store = |reason: &str| Error::NoStore { path: storage.path().to_path_buf(), reason: reason.to_owned() };
         if !storage.directory_exists()? {
             return Err(no_store("the directory does not exist"));
         }
         let (mut found, mut any) = (Self::default(), false);
-        for name in storage.list()? {
-            let Some(file) = StoreFile::parse(&name) else { continue };
+        let names = storage.list()?;
+        store_files::check_finished(storage, &names)?;
+        for name in &names {
+            let Some(file) = StoreFile::parse(name) else { continue };
             if let Some(number) = file.number() {
                 found.next_file = found.next_file.max(FileNumber(number.0.saturating_add(1)));
             }

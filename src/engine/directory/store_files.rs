@@ -15,8 +15,10 @@ pub(crate) const BALLAST: &str = "BALLAST";
 pub(crate) const STATS: &str = "STATS";
 /// Names the comparator of a store that `crates/leveldb` created. This crate only knows that the file belongs to the
 /// store.
-const COMPARATOR: &str = "COMPARATOR";
+pub(crate) const COMPARATOR: &str = "COMPARATOR";
 const COMPARATOR_NEW: &str = "COMPARATOR.new";
+/// Marks the directory of a checkpoint that is not finished.
+pub(crate) const CHECKPOINT_MARK: &str = "CHECKPOINT.new";
 const VALUE_SUFFIX: &str = ".value";
 const REPAIR_SUFFIX: &str = ".repair";
 /// Suffix of files that repair set aside.
@@ -37,6 +39,8 @@ pub(crate) enum StoreFile {
     Guard,
     /// Names the comparator.
     Comparator,
+    /// Marks the directory of a checkpoint that is not finished, if there is no manifest.
+    CheckpointMark,
     Log(FileNumber),
     /// An unused log file: recycled, or not finished.
     SpareLog(FileNumber),
@@ -61,6 +65,7 @@ impl StoreFile {
             POISON => return Some(Self::Poison),
             BALLAST => return Some(Self::Ballast),
             STATS => return Some(Self::Stats),
+            CHECKPOINT_MARK => return Some(Self::CheckpointMark),
             leveldb_guard::NAME => return Some(Self::Guard),
             COMPARATOR | COMPARATOR_NEW => return Some(Self::Comparator),
             _ => {}
@@ -98,7 +103,7 @@ impl StoreFile {
             Self::RepairMark(number) | Self::Maplet(number) | Self::Shadow(number) => Some(number),
             Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
-            Self::Stats | Self::Guard | Self::Comparator => None,
+            Self::Stats | Self::Guard | Self::Comparator | Self::CheckpointMark => None,
         }
     }
 }
@@ -125,6 +130,7 @@ pub(crate) fn inspect(storage: &dyn Storage) -> Result<Found> {
     if names.iter().any(|name| name == MANIFEST) {
         return Ok(Found::Store);
     }
+    check_finished(storage, &names)?;
     let no_store = |reason: String| Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
     if names.iter().any(|name| name == leveldb_guard::NAME) && names.iter().any(|name| name.starts_with("MANIFEST-")) {
         return no_store(
@@ -151,6 +157,17 @@ pub(crate) fn inspect(storage: &dyn Storage) -> Result<Found> {
     }
 }
 
+/// An error if the directory is that of a checkpoint that was not finished.
+pub(crate) fn check_finished(storage: &dyn Storage, names: &[String]) -> Result<()> {
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(MANIFEST) || !has(CHECKPOINT_MARK) {
+        return Ok(());
+    }
+    let reason = "a checkpoint is being made here, or was not finished; if no process makes it any more, remove the directory and \
+                  make another one";
+    Err(Error::NoStore { path: storage.path().to_path_buf(), reason: reason.into() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +183,7 @@ mod tests {
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
         assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));
         assert_eq!(StoreFile::parse("STATS"), Some(StoreFile::Stats));
+        assert_eq!(StoreFile::parse("CHECKPOINT.new"), Some(StoreFile::CheckpointMark));
         assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
         for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
             assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");

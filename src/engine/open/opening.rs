@@ -247,6 +247,7 @@ fn remove_strays(
             StoreFile::Value(file) => alone.is_some() && !values.contains(file) && !log_needs(file),
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
             StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) | StoreFile::Stats => true,
+            StoreFile::CheckpointMark => true,
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
             StoreFile::Guard | StoreFile::Comparator => false,
         };

@@ -55,7 +55,7 @@ impl Verification {
     }
 }
 
-/// Progress of a check, a repair or a conversion.
+/// Progress of a check, a repair, a conversion or a checkpoint.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CheckProgress<'a> {

@@ -124,6 +124,16 @@ impl StoreDirectory {
         })
     }
 
+    /// Links a file to a path in another directory.
+    pub(super) fn link_to(&self, from: &str, to: &Path) -> io::Result<()> {
+        let to = CString::new(to.as_os_str().as_bytes())?;
+        self.at(from, |directory, from| {
+            // SAFETY: both names end with a zero byte and outlive the call.
+            unsafe { libc::linkat(directory, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), 0) }
+        })?;
+        Ok(())
+    }
+
     pub(super) fn sync(&self) -> io::Result<()> {
         match self.locked() {
             Some(directory) => directory.sync_all(),

@@ -1,4 +1,4 @@
-//! The names of the simulated directory, current and durable. Plain data under the disk's lock.
+//! The names of a simulated directory, current and durable. Plain data under the disk's lock.
 //!
 //! Invariants:
 //! 1. `current` is `durable` with all of `journal` applied.
@@ -33,7 +33,12 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn new() -> Self {
-        Self { exists: true, current: BTreeMap::new(), durable: BTreeMap::new(), journal: Vec::new() }
+        Self { exists: true, ..Self::missing() }
+    }
+
+    /// One that does not exist yet.
+    pub(super) fn missing() -> Self {
+        Self { exists: false, current: BTreeMap::new(), durable: BTreeMap::new(), journal: Vec::new() }
     }
 
     pub(super) fn check_exists(&self) -> Result<()> {
@@ -72,7 +77,7 @@ impl Directory {
         if !self.current.is_empty() {
             return Err(Error::from(ErrorKind::DirectoryNotEmpty));
         }
-        *self = Self { exists: false, ..Self::new() };
+        *self = Self::missing();
         Ok(())
     }
 

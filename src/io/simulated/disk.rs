@@ -7,8 +7,9 @@
 //!    change of `current` then updates the mapping (`refresh`). Every function here that reads a file absorbs first.
 
 mod death;
+mod names;
 
-use super::directory::{Directory, FileId};
+use super::directory::FileId;
 use super::fault::{Effect, Errno, Part};
 use super::faults::Faults;
 use super::file::{File, Way};
@@ -18,6 +19,8 @@ use super::pages::{PAGE, SECTOR};
 use super::random::Random;
 use crate::io::{Life, LockMode, LockPart};
 use crate::util::sync::Arc;
+use names::Directories;
+pub(super) use names::{DirectoryId, FIRST_PATH};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -25,7 +28,8 @@ use std::time::Duration;
 /// A held lock, by its ticket.
 #[derive(Clone, Debug)]
 struct HeldLock {
-    /// `None`: the directory.
+    directory: DirectoryId,
+    /// `None`: the directory itself.
     file: Option<FileId>,
     part: LockPart,
     mode: LockMode,
@@ -34,7 +38,7 @@ struct HeldLock {
 /// The whole state.
 #[derive(Debug)]
 pub(super) struct Disk {
-    names: Arc<Directory>,
+    names: Arc<Directories>,
     files: BTreeMap<FileId, Arc<File>>,
     next_file: u64,
     opened: BTreeMap<FileId, Opened>,
@@ -97,7 +101,7 @@ impl Request {
 impl Disk {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            names: Arc::new(Directory::new()),
+            names: Arc::new(Directories::new()),
             files: BTreeMap::new(),
             next_file: 1,
             opened: BTreeMap::new(),
@@ -130,17 +134,13 @@ impl Disk {
         self.time = self.time.saturating_add(time);
     }
 
-    pub(super) fn names(&self) -> &Directory {
-        &self.names
-    }
-
-    pub(super) fn names_mut(&mut self) -> &mut Directory {
-        self.note_change();
-        Arc::make_mut(&mut self.names)
-    }
-
     /// Every operation begins here. An error if the process is dead, or dies here.
-    pub(super) fn begin(&mut self, process: u64, operation: Operation, name: &str) -> Result<Request> {
+    pub(super) fn begin(
+        &mut self,
+        process: u64,
+        operation: Operation,
+        (directory, name): (DirectoryId, &str),
+    ) -> Result<Request> {
         if process != self.process {
             return Err(dead());
         }
@@ -157,7 +157,7 @@ impl Disk {
                 Effect::Slow(time) => self.pass(time),
                 Effect::WriteBack => self.write_back(),
                 Effect::Evict => self.evict(),
-                Effect::Rot => self.rot(name),
+                Effect::Rot => self.rot(directory, name),
                 effect => damage = damage.or(Some(effect).filter(|effect| effect.applies_to(operation))),
             }
         }
@@ -254,13 +254,9 @@ impl Disk {
         }
     }
 
-    pub(super) fn id_of(&self, name: &str) -> FileId {
-        self.names.find(name).unwrap_or_else(|_| panic!("there is no file {name:?}"))
-    }
-
-    pub(super) fn create(&mut self, name: &str) -> Result<FileId> {
+    pub(super) fn create(&mut self, directory: DirectoryId, name: &str) -> Result<FileId> {
         let id = FileId(self.next_file);
-        self.names_mut().create(name, id)?;
+        self.names_mut(directory).create(name, id)?;
         self.next_file += 1;
         self.files.insert(id, Arc::default());
         Ok(id)
@@ -377,30 +373,11 @@ impl Disk {
         request.permit()
     }
 
-    pub(super) fn sync_directory(&mut self, request: Request) -> Result<()> {
-        self.names.check_exists()?;
-        if self.names.is_settled() {
-            return request.permit();
-        }
-        match request.failure {
-            Some((_, Part::None)) => {}
-            Some((_, Part::Some)) => {
-                let mut random = Random::new(self.random.next());
-                self.names_mut().sync_in_part(&mut random);
-            }
-            Some((_, Part::All)) | None => {
-                self.names_mut().sync();
-                self.collect();
-            }
-        }
-        request.permit()
-    }
-
     /// Another position with as many bytes, if there is one: in the same file or in another.
     fn elsewhere(&mut self, id: FileId, offset: usize, length: usize) -> Option<(FileId, usize)> {
         let own = self.random.chance(50);
         let mut places = Vec::new();
-        for (_, &other) in self.names.current.iter().filter(|(_, other)| (**other == id) == own) {
+        for other in self.names.named().into_iter().filter(|other| (*other == id) == own) {
             let last = (self.files[&other].length() + 1).checked_sub(length.max(1));
             places.extend((0..last.unwrap_or(0)).step_by(SECTOR).map(|at| (other, at)));
         }
@@ -417,8 +394,10 @@ impl Disk {
                 self.file_mut(id).write_back(&mut random);
             }
         }
-        if random.chance(25) && !self.names.is_settled() {
-            self.names_mut().sync_in_part(&mut random);
+        for directory in self.names.unsettled() {
+            if random.chance(25) {
+                self.names_mut(directory).sync_in_part(&mut random);
+            }
         }
     }
 
@@ -435,8 +414,8 @@ impl Disk {
         self.files.iter().filter(|(_, file)| !file.is_settled()).map(|(id, _)| *id).collect()
     }
 
-    fn rot(&mut self, name: &str) {
-        let Ok(id) = self.names.find(name) else { return };
+    fn rot(&mut self, directory: DirectoryId, name: &str) {
+        let Ok(id) = self.names(directory).find(name) else { return };
         let length = self.file(id).length() as u64;
         if length > 0 {
             let (offset, bit) = (self.random.below(length) as usize, self.random.below(8));
@@ -457,25 +436,32 @@ impl Disk {
     }
 
     /// A ticket for the lock; `None` if another holder excludes it.
-    pub(super) fn lock(&mut self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<u64>> {
-        if self.names.find(name).is_err() {
+    pub(super) fn lock(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        part: LockPart,
+        mode: LockMode,
+    ) -> Result<Option<u64>> {
+        if self.names(directory).find(name).is_err() {
             if mode == LockMode::Shared {
                 return Err(ErrorKind::NotFound.into());
             }
-            self.create(name)?;
+            self.create(directory, name)?;
         }
-        let file = Some(self.names.find(name)?);
-        Ok(self.hold_lock(HeldLock { file, part, mode }))
+        let file = Some(self.names(directory).find(name)?);
+        Ok(self.hold_lock(HeldLock { directory, file, part, mode }))
     }
 
     /// The same for the directory itself.
-    pub(super) fn lock_directory(&mut self) -> Result<Option<u64>> {
-        self.names.check_exists()?;
-        Ok(self.hold_lock(HeldLock { file: None, part: LockPart::Writer, mode: LockMode::Exclusive }))
+    pub(super) fn lock_directory(&mut self, directory: DirectoryId) -> Result<Option<u64>> {
+        self.names(directory).check_exists()?;
+        Ok(self.hold_lock(HeldLock { directory, file: None, part: LockPart::Writer, mode: LockMode::Exclusive }))
     }
 
     fn hold_lock(&mut self, lock: HeldLock) -> Option<u64> {
-        let meets = |held: &HeldLock| held.file == lock.file && held.part == lock.part;
+        let of = |held: &HeldLock| (held.directory, held.file, held.part);
+        let meets = |held: &HeldLock| of(held) == of(&lock);
         let alone = lock.mode == LockMode::Exclusive;
         if self.locks.values().any(|held| meets(held) && (alone || held.mode == LockMode::Exclusive)) {
             return None;
@@ -488,8 +474,8 @@ impl Disk {
 
     /// Whether the name still leads to the locked file. The locks of a dead process stay as they were.
     pub(super) fn is_lock_in_place(&self, ticket: u64, name: &str) -> bool {
-        match self.locks.get(&ticket).and_then(|held| held.file) {
-            Some(file) => self.names.find(name).is_ok_and(|found| found == file),
+        match self.locks.get(&ticket).and_then(|held| Some((held.directory, held.file?))) {
+            Some((directory, file)) => self.names(directory).find(name).is_ok_and(|found| found == file),
             None => true,
         }
     }
@@ -500,7 +486,7 @@ impl Disk {
     }
 
     pub(super) fn used(&self) -> u64 {
-        let named: Vec<FileId> = self.names.current.values().copied().collect();
+        let named = self.names.named();
         self.files
             .iter()
             .filter(|(id, _)| is_held(&self.opened, **id) || named.contains(id))
@@ -536,15 +522,6 @@ impl Disk {
 
     pub(super) fn random(&mut self) -> u64 {
         self.random.next()
-    }
-
-    pub(super) fn current_image(&mut self) -> BTreeMap<String, Vec<u8>> {
-        self.absorb_all();
-        self.names.current.iter().map(|(name, id)| (name.clone(), self.files[id].current().to_vec())).collect()
-    }
-
-    pub(super) fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
-        self.names.durable.iter().map(|(name, id)| (name.clone(), self.files[id].durable().to_vec())).collect()
     }
 }
 

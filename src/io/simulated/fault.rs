@@ -123,7 +123,7 @@ pub enum Part {
 pub struct Errno(pub i32);
 
 /// The name and number of each.
-pub(super) const ERRNOS: [(&str, i32); 11] = [
+pub(super) const ERRNOS: [(&str, i32); 12] = [
     ("eio", libc::EIO),
     ("enospc", libc::ENOSPC),
     ("edquot", libc::EDQUOT),
@@ -133,6 +133,7 @@ pub(super) const ERRNOS: [(&str, i32); 11] = [
     ("eperm", libc::EPERM),
     ("erofs", libc::EROFS),
     ("enoent", libc::ENOENT),
+    ("exdev", libc::EXDEV),
     ("enomem", libc::ENOMEM),
     ("etimedout", libc::ETIMEDOUT),
 ];

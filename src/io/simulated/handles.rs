@@ -1,7 +1,7 @@
 //! The handles of a process of the simulated disk: open files, mappings, locks. Any thread.
 
 use super::directory::FileId;
-use super::disk::{Disk, Request};
+use super::disk::{DirectoryId, Disk, Request};
 use super::file::Way;
 use super::mapping::MapMemory;
 use super::operation::Operation;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Handle {
     pub(super) disk: Arc<Mutex<Disk>>,
     pub(super) process: u64,
+    pub(super) directory: DirectoryId,
     pub(super) path: PathBuf,
     pub(super) name: String,
 }
@@ -29,7 +30,9 @@ impl Handle {
         act: impl FnOnce(&mut Disk, Request) -> io::Result<T>,
     ) -> Result<T> {
         let mut disk = self.disk.lock();
-        let done = disk.begin(self.process, operation, &self.name).and_then(|request| act(&mut disk, request));
+        let done = disk
+            .begin(self.process, operation, (self.directory, &self.name))
+            .and_then(|request| act(&mut disk, request));
         done.map_err(|error| Error::io(operation.verb(), &self.path, error))
     }
 }

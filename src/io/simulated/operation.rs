@@ -35,6 +35,8 @@ pub enum Operation {
     CheckWriteback,
     /// `rename`
     Rename,
+    /// `link_into`
+    Link,
     /// `remove`
     Remove,
     /// `sync_directory`
@@ -45,7 +47,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CreateDirectory,
         Self::RemoveDirectory,
         Self::List,
@@ -60,6 +62,7 @@ impl Operation {
         Self::MapSync,
         Self::CheckWriteback,
         Self::Rename,
+        Self::Link,
         Self::Remove,
         Self::SyncDirectory,
         Self::Lock,
@@ -82,6 +85,7 @@ impl Operation {
             Self::MapSync => "map-sync",
             Self::CheckWriteback => "check-writeback",
             Self::Rename => "rename",
+            Self::Link => "link",
             Self::Remove => "remove",
             Self::SyncDirectory => "sync-directory",
             Self::Lock => "lock",
@@ -104,6 +108,7 @@ impl Operation {
             Self::Sync | Self::MapSync => "sync",
             Self::CheckWriteback => "write back",
             Self::Rename => "rename",
+            Self::Link => "link",
             Self::Remove => "remove",
             Self::SyncDirectory => "sync directory",
             Self::Lock => "lock",

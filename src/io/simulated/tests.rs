@@ -479,3 +479,47 @@ fn random_operations_agree_with_a_model() {
         }
     }
 }
+
+/// A link is a name like any other: a power cut may take it until its directory is synced, whatever becomes of the other name.
+#[test]
+fn a_link_in_another_directory_is_durable_once_that_is_synced() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let storage = SimulatedStorage::new(seed);
+        let other = storage.at("/other");
+        assert!(!other.directory_exists().unwrap());
+        assert_eq!(kind(storage.link_into("a", &other, "a")), ErrorKind::NotFound);
+        other.create_directory().unwrap();
+        put(&storage, "a", b"silt").sync().unwrap();
+        storage.sync_directory().unwrap();
+        assert!(storage.link_into("a", &other, "b").unwrap());
+        assert!(storage.link_into("a", &other, "synced").unwrap());
+        // Syncs the names of one directory only.
+        storage.sync_directory().unwrap();
+        assert_eq!(other.durable_image().len(), 0);
+        if seed % 2 == 0 {
+            other.sync_directory().unwrap();
+        }
+        storage.remove("a").unwrap();
+        storage.sync_directory().unwrap();
+        assert_eq!((other.list().unwrap().len(), storage.list().unwrap().len()), (2, 0));
+        let locked = other.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap();
+        assert!(storage.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().is_some(), "another file");
+        assert!(locked.is_some() && storage.lock_directory().unwrap().is_some());
+        let other = storage.power_cut(seed).at("/other");
+        let left = other.list().unwrap().iter().filter(|name| *name != "LOCK").count();
+        assert!(seed % 2 == 1 || left == 2, "{seed}");
+        lost += 2 - left;
+        for name in other.list().unwrap().iter().filter(|name| *name != "LOCK") {
+            assert_eq!(get(&other, name), b"silt");
+        }
+    }
+    assert!(lost > 5, "{lost}");
+    let storage = SimulatedStorage::new(1);
+    put(&storage, "a", b"silt");
+    let other = storage.at("/other");
+    other.create_directory().unwrap();
+    storage.inject("(link nth=1) -> exdev part=none; (link nth=2) -> eio part=none");
+    assert!(!storage.link_into("a", &other, "a").unwrap());
+    assert!(storage.link_into("a", &other, "a").is_err() && other.list().unwrap().is_empty());
+}

@@ -1,6 +1,7 @@
-//! Damaged files, `verify`, repair, and conversion.
+//! Damaged files, `verify`, repair, conversion, and checkpoints.
 
 mod bad_input;
+mod checkpoint;
 mod convert;
 pub mod corruption;
 mod repair;

@@ -16,8 +16,8 @@ impl Disk {
     pub(in crate::io::simulated) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
         let mut random = Random::new(seed);
         self.absorb_all();
-        if !self.names.is_settled() {
-            self.names_mut().cut(&mut random);
+        for directory in self.names.unsettled() {
+            self.names_mut(directory).cut(&mut random);
         }
         for id in self.unsettled() {
             Arc::make_mut(self.files.get_mut(&id).expect("just found")).cut(&mut random);
@@ -32,7 +32,9 @@ impl Disk {
         for id in self.unsettled() {
             self.file_mut(id).settle();
         }
-        self.names_mut().sync();
+        for directory in self.names.unsettled() {
+            self.names_mut(directory).sync();
+        }
         self.instance += 1;
         self.next_process()
     }

@@ -1,0 +1,187 @@
+//! A checkpoint: a second store in another directory, with the contents that an open store had at one moment
+//! (`docs/recovery.md`, Checkpoint). Any thread; writers continue.
+//!
+//! The tree consists of files that never change once they are written, so they are linked. What is only in memory is
+//! incorporated first, so the checkpoint needs no log.
+//!
+//! Invariants:
+//! 1. The files that are linked are those of one state of the manifest. It and the version that keeps its files are taken under the
+//!    edit mutex, so they belong together.
+//! 2. Nothing is linked that is written again under this or another name: no log segment, no manifest.
+//! 3. The manifest gets its name last, when everything that it names is durable. Until then the directory has the mark, and
+//!    no manifest.
+
+mod report;
+mod target;
+
+pub use report::{CheckpointOptions, CheckpointReport};
+
+use crate::branch::{file_name, maplet_name};
+use crate::disk::Version;
+use crate::engine::directory::{leveldb_guard, store_files};
+use crate::engine::engine::Engine;
+use crate::engine::types::verification::CheckProgress;
+use crate::format::page::PAGE_BYTES;
+use crate::io::{OpenMode, copy_into};
+use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::util::planted::planted;
+use crate::util::{Error, Result};
+use crate::value::value_file_name;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+use target::Target;
+
+/// Makes a checkpoint of the open store in the directory at `path`.
+///
+/// # Errors
+/// `InvalidArgument` if the directory is not empty or lies in the store's own; `AlreadyOpen`; the errors of a flush; `Io`.
+/// After an error nothing is left of the checkpoint, as far as it can be removed.
+pub(crate) fn checkpoint(
+    engine: &Engine,
+    path: &Path,
+    options: &CheckpointOptions,
+    progress: &mut dyn FnMut(CheckProgress<'_>),
+) -> Result<CheckpointReport> {
+    engine.read.check_open()?;
+    engine.health.check()?;
+    let target = Target::create(engine.read.storage.other_directory(path)?)?;
+    let mut run = Run { engine, target: &target, options, progress, report: CheckpointReport::default() };
+    match run.run() {
+        Ok(()) => {
+            let report = run.report;
+            target.finish();
+            Ok(report)
+        }
+        Err(error) => {
+            target.discard();
+            Err(error)
+        }
+    }
+}
+
+/// A file that a checkpoint needs.
+struct Needed {
+    name: String,
+    bytes: u64,
+}
+
+/// A checkpoint in progress.
+struct Run<'a> {
+    engine: &'a Engine,
+    target: &'a Target,
+    options: &'a CheckpointOptions,
+    progress: &'a mut dyn FnMut(CheckProgress<'_>),
+    report: CheckpointReport,
+}
+
+impl Run<'_> {
+    fn run(&mut self) -> Result<()> {
+        self.incorporate()?;
+        let (state, version) = self.take();
+        self.report.number = state.incorporated.0;
+        let state = self.state_of_copy(state);
+        planted!(Bug::CheckpointPublishedFirst => { self.target.publish(&state)?; });
+        let linked = self.link_all(&state);
+        drop(version);
+        // Files that a merge has replaced meanwhile may be removed now.
+        self.engine.background.scheduler.wake_workers();
+        linked?;
+        self.copy_comparator()?;
+        leveldb_guard::ensure(self.target.storage());
+        // A store that was closed meanwhile may be open in another process, which removes files.
+        self.engine.read.check_open()?;
+        self.target.publish(&state)
+    }
+
+    /// Incorporates all writes that have returned.
+    fn incorporate(&self) -> Result<()> {
+        let background = &self.engine.background;
+        if self.engine.read.expiry.due().is_some() {
+            // What was written last gets its date, so that it does not grow younger in the copy.
+            background.expire();
+        }
+        planted!(background.generations.incorporate_all(), Bug::CheckpointWithoutSwitch => Ok(()))
+    }
+
+    /// A state of the manifest, and the version with which its files stay.
+    fn take(&self) -> (ManifestState, Version) {
+        // Every tree is published under this lock.
+        let edits = self.engine.background.publisher.edits.lock();
+        (edits.manifest.state().clone(), self.engine.read.view.load().disk.clone())
+    }
+
+    /// The state of a store that has the same tree, and no log.
+    fn state_of_copy(&self, mut state: ManifestState) -> ManifestState {
+        planted!(Bug::CheckpointLinksLog => { return state; });
+        state.next_file = state.next_file.max(self.engine.numbers.next());
+        // A segment of the store that is copied here by mistake does not count.
+        state.log_files_from = state.next_file;
+        state.log_segments.clear();
+        // The copy has what was incorporated, and that is durable.
+        state.log_synced = state.log_synced.min(state.incorporated);
+        state
+    }
+
+    fn link_all(&mut self, state: &ManifestState) -> Result<()> {
+        let files = self.needed(state)?;
+        let bytes_total = files.iter().map(|file| file.bytes).sum();
+        let mut bytes_done = 0;
+        for Needed { name, bytes } in files {
+            (self.progress)(CheckProgress { file: &name, bytes_done, bytes_total });
+            self.engine.read.check_open()?;
+            self.link(&name, bytes)?;
+            bytes_done += bytes;
+        }
+        (self.progress)(CheckProgress { file: MANIFEST_NAME, bytes_done, bytes_total });
+        Ok(())
+    }
+
+    /// The files of the tree, all of which are immutable.
+    fn needed(&self, state: &ManifestState) -> Result<Vec<Needed>> {
+        let branches = state.branches.values().map(|meta| Needed { name: file_name(meta.file), bytes: meta.bytes });
+        let bytes_of = |pages: u32| u64::from(pages) * PAGE_BYTES as u64;
+        let maplets = state.maplets.values();
+        let maplets = maplets.map(|meta| Needed { name: maplet_name(meta.file), bytes: bytes_of(meta.pages) });
+        let mut files: Vec<Needed> = branches.chain(maplets).collect();
+        let values: BTreeSet<_> = state.branches.values().flat_map(|meta| &meta.value_files).collect();
+        for value in values {
+            let name = value_file_name(*value);
+            let opened = self.engine.read.storage.open(&name, OpenMode::Read);
+            let bytes = opened.map_err(Error::of_missing_file)?.length()?;
+            files.push(Needed { name, bytes });
+        }
+        planted!(Bug::CheckpointLinksLog => {
+            files.extend(state.log_segments.iter().map(|segment| Needed { name: format!("{segment}.log"), bytes: 0 }));
+        });
+        Ok(files)
+    }
+
+    /// Links a file, or copies it where that is not possible.
+    fn link(&mut self, name: &str, bytes: u64) -> Result<()> {
+        let (source, target) = (&*self.engine.read.storage, self.target.storage());
+        if source.link_into(name, target, name).map_err(Error::of_missing_file)? {
+            self.report.files_linked += 1;
+            self.report.bytes_linked += bytes;
+            return Ok(());
+        }
+        if self.options.links_only {
+            let text = "it cannot be linked to the checkpoint's directory, probably because that is on another file system; \
+                        choose one on the store's file system, or let files be copied";
+            let error = std::io::Error::new(ErrorKind::CrossesDevices, text);
+            return Err(Error::io("link", &source.path_of(name), error));
+        }
+        self.report.files_copied += 1;
+        self.report.bytes_copied += copy_into(source, name, target, name).map_err(Error::of_missing_file)?;
+        Ok(())
+    }
+
+    /// Copies the file that names the comparator, if there is one. It is not a file of the tree, so it is not counted.
+    fn copy_comparator(&self) -> Result<()> {
+        let (source, target) = (&*self.engine.read.storage, self.target.storage());
+        match copy_into(source, store_files::COMPARATOR, target, store_files::COMPARATOR) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+            copied => copied.map(drop),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The directory of a checkpoint while it is made. One thread.
+//!
+//! Invariants:
+//! 1. The directory was empty, and is locked as by a writer, so everything in it belongs to this checkpoint.
+//! 2. While it has no manifest, it has the mark, so nothing takes it for a store or for what is left of one.
+
+use crate::engine::directory::locks::{self, WriterLocks};
+use crate::engine::directory::store_files::{CHECKPOINT_MARK, LOCK, StoreFile};
+use crate::io::{OpenMode, Storage};
+use crate::manifest::{self, MANIFEST_NAME, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+
+/// See the module.
+pub(super) struct Target {
+    storage: Arc<dyn Storage>,
+    locks: WriterLocks,
+    /// Whether the directory was created for this checkpoint.
+    is_new: bool,
+}
+
+impl Target {
+    /// Creates the directory if it is missing, locks it and marks it.
+    pub(super) fn create(storage: Arc<dyn Storage>) -> Result<Self> {
+        let is_new = !storage.directory_exists()?;
+        if !is_new {
+            require_empty(&*storage, |_| false)?;
+        }
+        storage.create_directory()?;
+        let locks = locks::for_writing(&*storage, &*storage.clock())?;
+        let target = Self { storage, locks, is_new };
+        match target.mark() {
+            Ok(()) => Ok(target),
+            Err((error, is_ours)) => {
+                if is_ours {
+                    target.discard();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Marks the directory. An error says whether all that is in it belongs to this checkpoint.
+    fn mark(&self) -> Result<(), (Error, bool)> {
+        // Somebody else may have created a file there before the lock was taken.
+        require_empty(&*self.storage, |name| name == LOCK).map_err(|error| (error, false))?;
+        let made = self.storage.open(CHECKPOINT_MARK, OpenMode::Create).and_then(|mark| mark.sync());
+        made.and_then(|()| self.storage.sync_directory()).map_err(|error| (error, true))
+    }
+
+    pub(super) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    /// Makes a store of the directory: makes the names of all files durable, and then gives it its manifest.
+    pub(super) fn publish(&self, state: &ManifestState) -> Result<()> {
+        self.storage.sync_directory()?;
+        manifest::replace(&*self.storage, state)
+    }
+
+    /// Removes the mark. It means nothing beside a manifest; what stays of it is removed by the next opening.
+    pub(super) fn finish(self) {
+        let removed = self.storage.remove(CHECKPOINT_MARK);
+        let _ = removed.and_then(|()| self.storage.sync_directory());
+    }
+
+    /// Removes everything, as far as that is possible, the mark last.
+    pub(super) fn discard(self) {
+        let storage = &*self.storage;
+        let is_published = storage.remove(MANIFEST_NAME).is_ok();
+        if is_published && storage.sync_directory().is_err() {
+            return;
+        }
+        let mut names = storage.list().unwrap_or_default();
+        names.retain(|name| StoreFile::parse(name).is_some() && name != LOCK);
+        names.sort_by_key(|name| name == CHECKPOINT_MARK);
+        if names.iter().all(|name| storage.remove(name).is_ok()) && storage.remove(LOCK).is_ok() {
+            let _ = storage.sync_directory();
+            drop(self.locks);
+            if self.is_new {
+                // Another process may have put a file there.
+                let _ = storage.remove_directory();
+            }
+        }
+    }
+}
+
+/// An error if the directory has a file other than those for which `is_known` returns true.
+fn require_empty(storage: &dyn Storage, is_known: impl Fn(&str) -> bool) -> Result<()> {
+    match storage.list()?.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let path = storage.path().display();
+            let text = format!("{path} is not empty, it has {name:?}; a checkpoint needs a new or an empty directory");
+            Err(Error::InvalidArgument(text))
+        }
+    }
+}
