@@ -109,6 +109,7 @@ pub enum Command {
     Verify(Verify),
     Repair(Repair),
     Convert(Convert),
+    Checkpoint(Checkpoint),
     Dump(Dump),
     Destroy(Destroy),
     Mkfs(Mkfs),
@@ -491,6 +492,28 @@ pub struct Convert {
     /// How the new files are stored, whatever the old ones are; later ones are as the program says that opens the store
     #[arg(long, value_name = "KIND", default_value = "none")]
     pub compression: Compression,
+}
+
+/// Make a second store in another directory, with the contents of this one; the files are shared by hard links
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Takes hardly any time or space: the files of the tree never change, so both stores share them. On another file system they are copied.
+Each store may be written, verified and destroyed afterwards without an effect on the other. The directory must be empty, or not exist
+yet, and lie outside the store. The command may be killed at any time: then the directory is no store, and says so when it is opened.
+
+The store must not be open in another process: a program that has it open makes its own checkpoints (`Db::checkpoint`), while it
+writes.
+
+Examples:
+  alluvium --db /tmp/store checkpoint /tmp/copy
+  alluvium --db /tmp/store checkpoint /tmp/copy --links-only --json")]
+pub struct Checkpoint {
+    /// The directory of the second store
+    #[arg(value_name = "DIR")]
+    pub to: PathBuf,
+    /// Fail if a file cannot be linked, instead of copying it
+    #[arg(long)]
+    pub links_only: bool,
 }
 
 /// Print all pairs of a keyspace in a format that `load` reads, or list the files

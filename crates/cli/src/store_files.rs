@@ -26,6 +26,8 @@ pub enum FileKind {
     Poison,
     /// Records that a repair was interrupted.
     RepairMark,
+    /// Marks a checkpoint that was not finished; means nothing beside a manifest.
+    CheckpointMark,
     /// A damaged file that repair has set aside.
     Damaged,
     /// Disk space reserved for recovery from a full disk.
@@ -42,7 +44,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in the order of the reports.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Manifest,
         Self::Log,
         Self::Spare,
@@ -52,6 +54,7 @@ impl FileKind {
         Self::Lock,
         Self::Poison,
         Self::RepairMark,
+        Self::CheckpointMark,
         Self::Damaged,
         Self::Ballast,
         Self::Stats,
@@ -66,6 +69,7 @@ impl FileKind {
             "MANIFEST" | "MANIFEST.new" => Self::Manifest,
             "LOCK" => Self::Lock,
             "POISON" => Self::Poison,
+            "CHECKPOINT.new" => Self::CheckpointMark,
             "BALLAST" => Self::Ballast,
             "STATS" => Self::Stats,
             "CURRENT" => Self::Guard,
@@ -100,6 +104,7 @@ impl FileKind {
             Self::Lock => "lock",
             Self::Poison => "poison",
             Self::RepairMark => "repair mark",
+            Self::CheckpointMark => "checkpoint mark",
             Self::Damaged => "damaged",
             Self::Ballast => "ballast",
             Self::Stats => "figures",
@@ -174,6 +179,7 @@ mod tests {
             ("000007.repair", FileKind::RepairMark),
             ("LOCK", FileKind::Lock),
             ("POISON", FileKind::Poison),
+            ("CHECKPOINT.new", FileKind::CheckpointMark),
             ("000003.value.damaged", FileKind::Damaged),
             ("MANIFEST.2.damaged", FileKind::Damaged),
             ("notes.damaged", FileKind::Unknown),

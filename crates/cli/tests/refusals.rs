@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 22] = [
+const READERS: [&[&str]; 23] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -22,6 +22,7 @@ const READERS: [&[&str]; 22] = [
     &["verify", "--quick"],
     &["repair"],
     &["convert", "--to", "leveled"],
+    &["checkpoint", "/nowhere/copy"],
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
@@ -84,6 +85,7 @@ fn an_open_store_is_read_but_not_written() {
         &["verify"],
         &["repair"],
         &["convert", "--to", "leveled"],
+        &["checkpoint", "/nowhere/copy"],
         &["destroy", "--yes"],
     ] {
         store.run(arguments).refused(2, "is open in another process");
@@ -115,6 +117,8 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["get", "a", "--memory", "lots"],
         &["convert"],
         &["convert", "--to", "flat"],
+        &["checkpoint"],
+        &["checkpoint", "one", "two"],
         &["keyspaces", "create"],
         &["keyspaces", "rename", "users"],
         &["keyspaces", "create", "users", "--durability", "forever"],
@@ -189,6 +193,7 @@ fn help_has_examples_and_exit_codes() {
         "verify",
         "repair",
         "convert",
+        "checkpoint",
         "dump",
         "destroy",
         "mkfs",

@@ -1,6 +1,6 @@
 //! `stat`, `verify`, `destroy`.
 
-use crate::support::Store;
+use crate::support::{Store, command, finish};
 use std::path::PathBuf;
 
 /// A store whose memory is small enough that its data is in branch files.
@@ -37,6 +37,31 @@ fn a_store_keeps_the_component_that_created_it_and_stat_shows_it() {
         store.run(&["put", "key", "value", "--component", "trunk"]).refused(2, "--component asks for trunk");
         store.run(&["compact"]).expect(0);
         store.run(&["verify"]).expect(0);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_a_second_store() {
+    let store = large();
+    let path = |name: &str| store.path().parent().unwrap().join(name).display().to_string();
+    let report = store.run(&["checkpoint", &path("copy"), "--json", "--links-only"]).expect(0).json();
+    assert_eq!((&report["number"], &report["files_copied"]), (&40.into(), &0.into()), "{report}");
+    assert!(report["files_linked"].as_u64() > Some(3) && report["bytes_linked"].as_u64() > Some(1 << 20), "{report}");
+    assert!(report["bytes_copied"] == 0 && report["seconds"].is_number(), "{report}");
+    let before = store.run(&["dump"]).expect(0);
+    let table = store.run(&["checkpoint", &path("second")]).expect(0);
+    for text in ["sequence number", "files linked", "bytes copied"] {
+        assert!(table.text().contains(text), "{}", table.text());
+    }
+    store.run(&["checkpoint", &path("copy")]).refused(2, "is not empty");
+    store.run(&["checkpoint", &path("store/copy")]).refused(2, "lies in the directory of the store");
+    store.run(&["destroy", "--yes"]).expect(0);
+    for name in ["copy", "second"] {
+        let copy = |arguments: &[&str]| finish(command(&[&["--db", &path(name)], arguments].concat()), b"");
+        assert_eq!(copy(&["dump"]).expect(0).text(), before.text());
+        copy(&["verify"]).expect(0);
+        copy(&["put", "a", "1"]).expect(0);
+        copy(&["verify"]).expect(0);
     }
 }
 

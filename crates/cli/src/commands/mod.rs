@@ -2,6 +2,7 @@
 //! or a `Failure`; none exits the process.
 
 mod bench;
+mod checkpoint;
 mod compact;
 mod completions;
 mod convert;
@@ -48,6 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Verify(verify) => verify::run(common, verify),
         Command::Repair(_) => repair::run(common),
         Command::Convert(asked) => convert::run(common, asked),
+        Command::Checkpoint(asked) => checkpoint::run(common, asked),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Mkfs(mkfs) => file_system::mkfs(common, mkfs),
