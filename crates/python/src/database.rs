@@ -115,6 +115,17 @@ impl Db {
         maintenance::verify(this.py(), this.as_super().handle(), quick)
     }
 
+    /// Makes a second store in another directory, with the contents of this one at one moment, while others write. The files
+    /// are shared by hard links, or copied if that is not possible; with 'links_only' that is an error. Returns counts.
+    #[pyo3(signature = (path, *, links_only = false))]
+    fn checkpoint<'py>(
+        this: PyRef<'py, Self>,
+        path: &Bound<'py, PyAny>,
+        links_only: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        maintenance::checkpoint(this.py(), this.as_super().handle(), path, links_only)
+    }
+
     /// Opens the keyspace with a name, and creates it if it does not exist, unless 'create_if_missing' is false.
     #[pyo3(signature = (name, merge_operator = None, durability = None, expiry = None, *, create_if_missing = true))]
     fn keyspace(

@@ -6,7 +6,9 @@ use crate::handle::Handle;
 use crate::keys::Range;
 use crate::options;
 use crate::place::Place;
-use alluvium::{Cancellation, CompactOptions, Db, Depth, Error, RepairReport, VerifyReport};
+use alluvium::{
+    Cancellation, CheckpointOptions, CheckpointReport, CompactOptions, Db, Depth, Error, RepairReport, VerifyReport,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::Path;
@@ -86,6 +88,31 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
         checked.set_item(name, figure)?;
     }
     Ok(checked)
+}
+
+/// Makes a second store, with the contents of this one, in another directory.
+pub fn checkpoint<'py>(
+    py: Python<'py>,
+    handle: &Handle,
+    path: &Bound<'py, PyAny>,
+    links_only: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (engine, path) = (handle.engine()?, options::path(path)?);
+    let options = CheckpointOptions::new().links_only(links_only);
+    let made =
+        py.detach(move || engine.writer()?.checkpoint_with(path, &options, &mut |_| ()).map_err(Failure::from))?;
+    let CheckpointReport { number, files_linked, bytes_linked, files_copied, bytes_copied, .. } = made;
+    let report = PyDict::new(py);
+    for (name, figure) in [
+        ("number", number),
+        ("files_linked", files_linked),
+        ("bytes_linked", bytes_linked),
+        ("files_copied", files_copied),
+        ("bytes_copied", bytes_copied),
+    ] {
+        report.set_item(name, figure)?;
+    }
+    Ok(report)
 }
 
 /// Rebuilds a damaged store from the files that are left, and returns what was saved and what was lost.

@@ -35,6 +35,24 @@ def test_verify(path: Path) -> None:
         assert db.verify(quick=True)["bytes"] < checked["bytes"]
 
 
+def test_checkpoint(path: Path) -> None:
+    copy = path.parent / "copy"
+    with alluvium.open(path) as db:
+        for number in range(5000):
+            db.put(b"%06d" % number, b"old")
+        made = db.checkpoint(copy, links_only=True)
+        assert made["number"] == 5000 and made["files_linked"] > 0 and made["files_copied"] == 0
+        db.put(b"000000", b"new")
+        with alluvium.open(copy) as copied:
+            assert len(list(copied)) == 5000 and copied[b"000000"] == b"old"
+            del copied[b"000001"]
+        assert b"000001" in db
+        with pytest.raises(alluvium.Error, match="is not empty"):
+            db.checkpoint(copy)
+    with alluvium.open(path, read_only=True) as db, pytest.raises(alluvium.Error):
+        db.checkpoint(path.parent / "other")
+
+
 def test_damage_is_named(path: Path) -> None:
     fill(path, compression=None)
     name = damage(path)
