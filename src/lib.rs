@@ -112,7 +112,7 @@ pub mod storage {
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub mod limits {
-    pub use crate::util::limits::{BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+    pub use crate::util::limits::{BATCH_BYTES_MAX, FREEING_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 }
 
 /// The types that any thread may use and own, checked by the compiler.

@@ -163,7 +163,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.engine.write.write_batch(batch, options.durability)
+        self.engine.write.write_batch(batch, options)
     }
 
     /// Begins an optimistic transaction.

@@ -90,7 +90,7 @@ impl Keyspace {
     #[inline]
     pub(super) fn mode(&self, options: WriteOptions) -> WriteMode<'_> {
         let keyspaces = if self.id() == KeyspaceId::DEFAULT { &[] } else { std::slice::from_ref(&self.info) };
-        WriteMode::new(self.durability(options), keyspaces)
+        WriteMode { frees_space: options.frees_space, ..WriteMode::new(self.durability(options), keyspaces) }
     }
 
     #[inline]

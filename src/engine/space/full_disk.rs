@@ -14,7 +14,7 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::Budget;
 use crate::engine::state::health::Health;
 use crate::log::Log;
-use crate::util::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::util::{Error, Result};
 use std::time::Duration;
 
@@ -33,6 +33,11 @@ const ROOM_GROWTH_MIN: u64 = 64 << 10;
 /// The part of the ballast that merges leave to the rewrites of small files without their dead part. *Otherwise:* a merge takes
 /// all space and frees none, because its files are shared, and then there is none for a rewrite.
 const REWRITE_BYTES: u64 = 128 << 10;
+/// The part of the reserve that puts of writes that free space may take while the disk is full, and the part of the ballast
+/// if it is smaller. *Otherwise:* nothing merges what they overwrite, because it has no tombstones. So they could take
+/// all of the reserve, and nothing would be left for deletes.
+const FREEING_PART: u64 = 8;
+const FREEING_BALLAST_PART: u64 = 4;
 /// The longest time that a delete waits for space.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -75,6 +80,8 @@ pub(crate) struct Space {
     has_deletes: AtomicBool,
     /// The room in which a merge on the full disk failed last, or in which failed ones were let try again.
     tried_room: Mutex<Option<u64>>,
+    /// Bytes that puts of writes that free space may still take while the disk is full (rule F9).
+    left_for_freeing: AtomicU64,
 }
 
 impl Space {
@@ -92,6 +99,7 @@ impl Space {
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
             tried_room: Mutex::default(),
+            left_for_freeing: AtomicU64::new(0),
         })
     }
 
@@ -167,6 +175,9 @@ impl Space {
         if !self.health.is_full() {
             // There may be deletes from before.
             self.note_delete();
+            let inputs = ReserveInputs { memory: 0, ..self.reserve_inputs() };
+            let part = (inputs.bytes() / FREEING_PART).min(self.ballast.bytes() / FREEING_BALLAST_PART);
+            self.left_for_freeing.store(part, Ordering::Relaxed);
         }
         self.log.set_scarce(true);
         self.health.enter_full(error);
@@ -216,6 +227,12 @@ impl Space {
     pub(crate) fn is_ample_for(&self, bytes: u64) -> bool {
         let available = self.read.storage.available().map_or(0, |available| available.unwrap_or(u64::MAX));
         available / 2 >= bytes && available.saturating_sub(bytes) >= self.read.view.load().disk.bytes() / 4
+    }
+
+    /// On a full disk: takes bytes for the puts of a write that frees space. False if not as many are left.
+    pub(crate) fn take_for_freeing(&self, bytes: u64) -> bool {
+        let take = |left: u64| left.checked_sub(bytes);
+        self.left_for_freeing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     /// Notes a delete on a full disk.

@@ -248,6 +248,12 @@ impl Default for Options {
 pub struct WriteOptions {
     /// Durability of this write. `None` takes `Options::durability`.
     pub durability: Option<Durability>,
+    /// Whether this write frees space although it puts something, such as a batch that removes much and corrects a count,
+    /// or that replaces a value by a shorter one. A full disk takes it as it takes deletes, if its puts are small
+    /// (`limits::FREEING_BYTES_MAX`). All such puts together may take a part of the space that is reserved for deletes;
+    /// beyond that they fail with `DiskFull`, and the rest stays for deletes. The store does not check that space is
+    /// freed. On a full disk deletes free space soon, and a value that is replaced by a shorter one with later merges.
+    pub frees_space: bool,
 }
 
 impl WriteOptions {
@@ -266,6 +272,22 @@ impl WriteOptions {
     /// Sets the field `durability`.
     #[must_use]
     pub fn durability(self, durability: impl Into<Option<Durability>>) -> Self {
-        Self { durability: durability.into() }
+        Self { durability: durability.into(), ..self }
+    }
+
+    /// Sets the field `frees_space`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{WriteBatch, WriteOptions};
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete_prefix("logs/2019/").put("years", "6");
+    /// db.write_with(batch, WriteOptions::new().frees_space(true))?; // on a full disk, too
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    #[must_use]
+    pub fn frees_space(self, frees_space: bool) -> Self {
+        Self { frees_space, ..self }
     }
 }

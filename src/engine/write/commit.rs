@@ -39,6 +39,13 @@ pub(super) struct Write<'a> {
     pub(super) mode: WriteMode<'a>,
 }
 
+impl Write<'_> {
+    /// Whether it deletes a key or a range.
+    pub(super) fn deletes(&self) -> bool {
+        !self.deleted.is_empty() || self.entries.iter().any(|entry| entry.kind == Kind::Delete)
+    }
+}
+
 /// Commits writes.
 pub(crate) struct Committer {
     read: Arc<ReadPath>,

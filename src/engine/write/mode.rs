@@ -17,17 +17,19 @@ pub(crate) struct WriteMode<'a> {
     /// The write of a tick of the expiry, which the background does: it is not delayed and does not wait for memory. At its
     /// number the moment begins, if there is one.
     pub(crate) tick: Option<Option<&'a Moment>>,
+    /// Whether the user says that it frees space. Cleared by the write path if a full disk does not take its puts.
+    pub(crate) frees_space: bool,
 }
 
 impl<'a> WriteMode<'a> {
     /// A write of these keyspaces.
     pub(crate) fn new(durability: Durability, keyspaces: &'a [Arc<KeyspaceInfo>]) -> Self {
-        Self { durability, keyspaces, drops: None, tick: None }
+        Self { durability, keyspaces, drops: None, tick: None, frees_space: false }
     }
 
     /// Whether it leads to free space, whatever it writes.
     pub(super) fn frees_space(&self) -> bool {
-        self.drops.is_some() || self.tick.is_some()
+        self.drops.is_some() || self.tick.is_some() || self.frees_space
     }
 
     /// Whether a keyspace whose pairs expire is among those that it writes.

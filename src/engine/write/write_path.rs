@@ -20,7 +20,7 @@ use crate::engine::types::bounds::UserRange;
 use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::keyspace_info::KeyspaceInfo;
-use crate::engine::types::options::Durability;
+use crate::engine::types::options::{Durability, WriteOptions};
 use crate::engine::types::user_key::UserKey;
 use crate::memory::MemtableWriter;
 use crate::util::planted::planted;
@@ -111,6 +111,7 @@ impl WritePath {
             return Ok(conflict);
         }
         let borrowed = self.begin(mode)?;
+        let mode = self.admit(mode, || put_bytes(key, change));
         let entry = self.entry(key, change, mode)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
@@ -149,9 +150,10 @@ impl WritePath {
     }
 
     /// Applies a batch.
-    pub(crate) fn write_batch(&self, mut batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
+    pub(crate) fn write_batch(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<()> {
         let keyspaces = batch.take_keyspaces();
-        let mode = WriteMode::new(self.durability_of(durability, batch.is_in_default(), &keyspaces), &keyspaces);
+        let durability = self.durability_of(options.durability, batch.is_in_default(), &keyspaces);
+        let mode = WriteMode { frees_space: options.frees_space, ..WriteMode::new(durability, &keyspaces) };
         if batch.merges() {
             return self.write_merges(batch, mode);
         }
@@ -176,6 +178,9 @@ impl WritePath {
             return Ok(conflict);
         }
         let borrowed = self.begin(mode)?;
+        let mode = self.admit(mode, || {
+            writes.iter().map(|KeyWrite { key, change }| put_bytes(key.as_bytes(), change.as_bytes())).sum()
+        });
         if !deleted.is_empty() {
             self.health.check()?;
         }
@@ -235,6 +240,19 @@ impl WritePath {
         }
     }
 
+    /// Decides whether a write that frees space, as its user says, may use the reserve of a full disk, given the bytes of
+    /// its puts (rule F9).
+    #[inline]
+    fn admit<'a>(&self, mode: WriteMode<'a>, put_bytes: impl FnOnce() -> usize) -> WriteMode<'a> {
+        if !mode.frees_space {
+            return mode;
+        }
+        let bytes = put_bytes();
+        let is_small = bytes <= limits::FREEING_BYTES_MAX;
+        let frees_space = is_small && (!self.health.is_full() || self.space.take_for_freeing(bytes as u64));
+        WriteMode { frees_space, ..mode }
+    }
+
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
     fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>, mode: WriteMode<'_>) -> Result<Entry<'a>> {
         match change {
@@ -282,7 +300,7 @@ impl WritePath {
             }
         };
         // After the placing: the thread that clears the note has this write in the Memtable that it incorporates.
-        if self.health.is_full() {
+        if self.health.is_full() && write.deletes() {
             self.space.note_delete();
         }
         let counters = &thread.counters;
@@ -346,5 +364,13 @@ impl WritePath {
     /// Counts a commit that failed with a conflict.
     pub(crate) fn note_conflict(&self) {
         self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What the put of a key takes in memory; 0 for a delete.
+fn put_bytes(key: UserKey<&[u8]>, change: KeyChange<&[u8]>) -> usize {
+    match change {
+        KeyChange::Delete => 0,
+        change => limits::OPERATION_MEMORY_BYTES + key.bytes.len() + change.bytes(),
     }
 }
