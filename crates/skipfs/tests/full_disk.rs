@@ -117,26 +117,86 @@ impl Files {
     }
 }
 
+/// What can be removed only by putting a record.
+struct Used {
+    directory: Vec<u8>,
+    open: u64,
+    /// A file with a second name in the directory.
+    linked: u64,
+    cut: u64,
+}
+
+impl Used {
+    fn new(files: &mut Files, round: u64) -> Self {
+        let fs = &files.fs;
+        let directory = format!("directory{round}").into_bytes();
+        fs.mkdir(ROOT, &directory, 0o755, CALLER).unwrap();
+        let first = files.next + 1;
+        for _ in 0..3 {
+            files.add().unwrap();
+        }
+        let [open, linked, cut] = [first, first + 1, first + 2];
+        let fs = &files.fs;
+        let in_directory = fs.lookup(ROOT, &directory).unwrap().ino;
+        fs.link(fs.lookup(ROOT, &name(linked)).unwrap().ino, in_directory, b"second").unwrap();
+        fs.open_file(fs.lookup(ROOT, &name(open)).unwrap().ino, false).unwrap();
+        fs.lookup(ROOT, &name(cut)).unwrap();
+        Self { directory, open, linked, cut }
+    }
+
+    /// Removes all of it, on a full disk.
+    fn remove(self, files: &mut Files) {
+        let Self { directory, open, linked, cut } = self;
+        let fs = &files.fs;
+        assert!(files.is_full());
+        let ino = |name: &[u8]| {
+            let ino = fs.lookup(ROOT, name).unwrap().ino;
+            fs.forget(ino, 1);
+            ino
+        };
+        let in_directory = ino(&directory);
+        fs.unlink(in_directory, b"second").unwrap();
+        assert_eq!(fs.getattr(ino(&name(linked))).unwrap().nlink, 1);
+        fs.rmdir(ROOT, &directory).unwrap();
+        let ino_open = ino(&name(open));
+        fs.unlink(ROOT, &name(open)).unwrap();
+        let bytes = files.files.remove(&open).unwrap();
+        assert_eq!(fs.read(ino_open, 0, 1 << 20).unwrap(), bytes);
+        fs.release(ino_open).unwrap();
+        let bytes = files.files.get_mut(&cut).unwrap();
+        let ino_cut = ino(&name(cut));
+        for size in [bytes.len() / 2, 10, 0] {
+            let set = SetAttributes { size: Some(size as u64), ..SetAttributes::default() };
+            fs.setattr(ino_cut, &set).unwrap_or_else(|error| panic!("{size}: {error}"));
+            bytes.truncate(size);
+        }
+        for (ino, lookups) in [(in_directory, 1), (ino_open, 1), (ino_cut, 1), (ino(&name(linked)), 1)] {
+            fs.forget(ino, lookups);
+        }
+    }
+}
+
 #[test]
 fn on_a_full_disk_files_are_read_and_removed_until_writes_resume() {
     for layout in LAYOUTS {
         let disk = SimulatedStorage::new(1);
         disk.set_capacity(Some(CAPACITY));
         let mut files = Files::new(&disk, layout);
-        files.fs.mkdir(ROOT, b"directory", 0o755, CALLER).unwrap();
-        for _ in 0..2 {
+        for round in 0..2 {
+            let used = Used::new(&mut files, round);
             files.fill();
             files.compare();
-            // What a directory or a file keeps must be written, so it fails, and changes nothing.
+            // What frees no space fails, and changes nothing.
             let (first, _) = files.files.first_key_value().unwrap();
             let first = name(*first);
-            assert_eq!(files.fs.rmdir(ROOT, b"directory").unwrap_err().errno(), libc::ENOSPC);
             assert_eq!(files.fs.mkdir(ROOT, b"new", 0, CALLER).unwrap_err().errno(), libc::ENOSPC);
             let ino = files.fs.lookup(ROOT, &first).unwrap().ino;
             let set = SetAttributes { permissions: Some(0), ..SetAttributes::default() };
             assert_eq!(files.fs.setattr(ino, &set).unwrap_err().errno(), libc::ENOSPC);
             assert_eq!(files.fs.link(ino, ROOT, b"new").unwrap_err().errno(), libc::ENOSPC);
             files.fs.forget(ino, 1);
+            files.compare();
+            used.remove(&mut files);
             files.compare();
             files.remove(files.files.len() * 2 / 3);
             files.wait_until_writes_resume();
@@ -228,7 +288,18 @@ fn a_mounted_file_system_on_a_full_tmpfs() {
             }
             written
         };
+        let directory = root.join("directory");
+        fs::create_dir_all(directory.join("below")).unwrap();
         while add(&mut files).is_ok() {}
+        // Removals that put a record. The disk may have space again by then, but usually has not.
+        let (first, last) = (*files.keys().next().unwrap(), *files.keys().last().unwrap());
+        fs::remove_dir_all(&directory).unwrap();
+        fs::File::options().write(true).truncate(true).open(path(first)).unwrap();
+        files.insert(first, Vec::new());
+        let opened = fs::File::open(path(last)).unwrap();
+        fs::remove_file(path(last)).unwrap();
+        files.remove(&last);
+        drop(opened);
         let is_same = |files: &BTreeMap<u64, Vec<u8>>| {
             files.iter().for_each(|(number, bytes)| assert_eq!(&fs::read(path(*number)).unwrap(), bytes));
         };

@@ -52,6 +52,7 @@ impl<S: Store> SkipFs<S> {
         let is_deleted = locks.state(ino)?.is_deleted;
         let mut record = record_of(locks.state(ino)?)?.clone();
         if let Some(size) = set.size {
+            let former = record.attributes.size;
             match record.attributes.kind {
                 FileKind::File if is_deleted => return Err(FsError::new(libc::ESTALE)),
                 FileKind::File if size > FILE_BYTES_MAX => return Err(FsError::new(libc::EFBIG)),
@@ -60,6 +61,9 @@ impl<S: Store> SkipFs<S> {
                 _ => return Err(FsError::new(libc::EINVAL)),
             }
             record.attributes.mtime = now;
+            if size < former {
+                changes.free_space();
+            }
         }
         let attributes = &mut record.attributes;
         if (set.uid.is_some() || set.gid.is_some()) && attributes.kind == FileKind::File {

@@ -100,6 +100,11 @@ impl Changes {
         (!changes.is_empty() && changes.iter().all(is_removal)).then(|| self.batch.clone())
     }
 
+    /// The request frees space: a full disk is to take its small puts, too.
+    pub(super) fn free_space(&mut self) {
+        self.batch.set_frees_space(true);
+    }
+
     /// The whole batch, and the states.
     pub(super) fn finish(mut self) -> FsResult<(Batch, Vec<(u64, State)>)> {
         for (ino, state) in &self.states {

@@ -115,6 +115,7 @@ impl<S: Store> SkipFs<S> {
         let mut changes = Changes::new();
         changes.touch(&locks, ino)?;
         changes.batch.delete(key);
+        changes.free_space();
         self.commit(changes, &mut locks)
     }
 }

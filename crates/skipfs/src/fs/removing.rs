@@ -25,6 +25,7 @@ impl<S: Store> SkipFs<S> {
         changes.change_entries(&locks, parent, 0)?;
         changes.batch.delete(key::entry(parent, name));
         changes.drop_link(&locks, child)?;
+        changes.free_space();
         self.commit(changes, &mut locks)
     }
 
@@ -47,6 +48,7 @@ impl<S: Store> SkipFs<S> {
         changes.batch.delete(key::entry(parent, name));
         changes.touch(&locks, child)?.attributes.nlink = 0;
         changes.delete(&locks, child)?;
+        changes.free_space();
         self.commit(changes, &mut locks)
     }
 

@@ -190,20 +190,21 @@ impl<S: Store> SkipFs<S> {
 
     /// Commits the batch of a request, and then changes the states in memory.
     ///
-    /// A full disk takes only deletes. So there a request that removes something leaves out records in which nothing
-    /// but times would change. The times are in memory until the next change of the record puts them, and are lost if
-    /// it leaves memory before.
+    /// A full disk takes deletes, and not many puts of requests that free space. So there a request that removes
+    /// something leaves out records in which nothing but times would change. The times are in memory until the next
+    /// change of the record puts them, and are lost if it leaves memory before.
     pub(super) fn commit(&self, changes: Changes, locks: &mut LockSet<'_>) -> FsResult<()> {
         let removals = changes.removals();
-        let (batch, states) = changes.finish()?;
+        let (mut batch, states) = changes.finish()?;
+        let without_times = match removals {
+            Some(removals) if change::is_only_times(&states, locks)? => Some(removals),
+            _ => None,
+        };
         if !batch.is_empty() {
-            match (self.store.commit(batch), removals) {
-                (Err(error), Some(removals)) if error.errno() == libc::ENOSPC => {
-                    if !change::is_only_times(&states, locks)? {
-                        return Err(error);
-                    }
-                    self.store.commit(removals)?;
-                }
+            // What the full disk takes of puts is for requests that need it.
+            batch.set_frees_space(batch.frees_space() && without_times.is_none());
+            match (self.store.commit(batch), without_times) {
+                (Err(error), Some(removals)) if error.errno() == libc::ENOSPC => self.store.commit(removals)?,
                 (committed, _) => committed?,
             }
         }

@@ -5,7 +5,7 @@
 
 use super::{Batch, Change, Space, Store, Visitor};
 use crate::error::{FsError, FsResult};
-use alluvium::{Db, Error, Options, WriteBatch};
+use alluvium::{Db, Error, Options, WriteBatch, WriteOptions};
 use std::path::{Path, PathBuf};
 
 /// What a store without a directory says about its space.
@@ -75,7 +75,7 @@ impl Store for AlluviumStore {
                 Change::DeleteRange(start, end) => writes.delete_range(start..end),
             };
         }
-        self.db.write(writes).map_err(of_store)
+        self.db.write_with(writes, WriteOptions::new().frees_space(batch.frees_space())).map_err(of_store)
     }
 
     fn sync(&self) -> FsResult<()> {

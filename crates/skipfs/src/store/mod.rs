@@ -69,6 +69,7 @@ pub enum Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     changes: Vec<Change>,
+    frees_space: bool,
 }
 
 impl Batch {
@@ -90,6 +91,16 @@ impl Batch {
     /// Deletes the keys from `start` to before `end`.
     pub fn delete_range(&mut self, start: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) {
         self.changes.push(Change::DeleteRange(start.into(), end.into()));
+    }
+
+    /// Says that the batch frees space although it puts something: a full disk is to take it if its puts are small.
+    pub fn set_frees_space(&mut self, frees_space: bool) {
+        self.frees_space = frees_space;
+    }
+
+    /// Whether it frees space although it puts something.
+    pub fn frees_space(&self) -> bool {
+        self.frees_space
     }
 
     /// The changes in their order.

@@ -47,6 +47,9 @@ impl<S: Store> SkipFs<S> {
         if (is_hole || is_zeros) && offset < size {
             zero(self, &mut changes.batch, &mut record, offset..end.min(size))?;
         }
+        if is_hole {
+            changes.free_space();
+        }
         if !keeps_size && end > size {
             truncate(self, &mut changes.batch, &mut record, end)?;
         }
