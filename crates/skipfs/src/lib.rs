@@ -35,6 +35,6 @@ pub mod store;
 pub use error::{FsError, FsResult};
 pub use format::{Attributes, FileKind, Layout, ROOT, Superblock, Timestamp};
 pub use fs::{
-    Caller, DirectoryEntry, DirectoryHandle, MkfsOptions, RenameMode, SetAttributes, SetMode, SetTime, SkipFs,
-    Statistics, Visit, WriteOptions,
+    Caller, DirectoryEntry, DirectoryHandle, FilePlace, MkfsOptions, RenameMode, SeekTo, SetAttributes, SetMode,
+    SetTime, SkipFs, Statistics, Visit, WriteOptions,
 };

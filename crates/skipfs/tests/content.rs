@@ -3,7 +3,8 @@
 
 use crate::support::{CALLER, LAYOUTS, Random, new_fs, setting, small};
 use skipfs::check::check;
-use skipfs::{Layout, ROOT, SetAttributes, WriteOptions};
+use skipfs::store::AlluviumStore;
+use skipfs::{FilePlace, Layout, ROOT, SeekTo, SetAttributes, SkipFs, WriteOptions};
 
 const SIZE_MAX: u64 = 800_000;
 
@@ -14,6 +15,31 @@ fn size(random: &mut Random) -> u64 {
         0 => near,
         1 => near.saturating_sub(random.below(9000)),
         _ => (near + random.below(9000)).min(SIZE_MAX),
+    }
+}
+
+/// Each byte that is not zero is in what `SEEK_DATA` and `SEEK_HOLE` call data from `start` on.
+fn check_holes(fs: &SkipFs<AlluviumStore>, ino: u64, start: u64, content: &[u8], context: &str) {
+    let size = content.len() as u64;
+    let mut at = start;
+    while at < size {
+        let data = match fs.seek(ino, at, SeekTo::Data) {
+            Ok(data) => data,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENXIO, "{context}");
+                size
+            }
+        };
+        assert!((at..=size).contains(&data), "{context}: data at {data} from {at} on");
+        assert!(content[at as usize..data as usize].iter().all(|byte| *byte == 0), "{context}: not a hole");
+        if data == size {
+            break;
+        }
+        at = fs.seek(ino, data, SeekTo::Hole).unwrap();
+        assert!(at > data && at <= size, "{context}: a hole at {at} from {data} on");
+    }
+    for to in [SeekTo::Data, SeekTo::Hole] {
+        assert_eq!(fs.seek(ino, size, to).unwrap_err().errno(), libc::ENXIO);
     }
 }
 
@@ -28,7 +54,7 @@ fn run(layout: Layout, seed: u64) {
         let (start, end) = (one.min(other), one.max(other).min(one.min(other) + random.pick(&[100, 9000, SIZE_MAX])));
         let context = format!("{layout:?}, seed {seed}, step {at}: {start} to {end} of {}", content.len());
         let (from, to) = (start as usize, end as usize);
-        match random.below(8) {
+        match random.below(10) {
             0..=2 if end > start => {
                 let data: Vec<u8> = (start..end).map(|byte| (byte / 3 + at) as u8 | 1).collect();
                 assert_eq!(fs.write(ino, start, &data, WriteOptions::default()).unwrap(), data.len(), "{context}");
@@ -54,6 +80,26 @@ fn run(layout: Layout, seed: u64) {
                 let length = content.len();
                 content[from.min(length)..to.min(length)].fill(0);
             }
+            5 if end > start => {
+                let target = size(&mut random).min(max);
+                let copied = fs.copy_file_range(
+                    FilePlace { ino, offset: start },
+                    FilePlace { ino, offset: target },
+                    end - start,
+                );
+                let part = content[from.min(content.len())..to.min(content.len())].to_vec();
+                if start.abs_diff(target) < part.len() as u64 {
+                    assert_eq!(copied.unwrap_err().errno(), libc::EINVAL, "{context}");
+                    continue;
+                }
+                assert_eq!(copied.unwrap(), part.len(), "{context}");
+                if !part.is_empty() {
+                    let target = target as usize;
+                    content.resize(content.len().max(target + part.len()), 0);
+                    content[target..target + part.len()].copy_from_slice(&part);
+                }
+            }
+            6 => check_holes(&fs, ino, start, &content, &context),
             _ => {
                 let found = fs.read(ino, start, to - from).unwrap();
                 let expected = &content[from.min(content.len())..to.min(content.len())];
@@ -77,5 +123,39 @@ fn content_is_what_a_vector_has() {
         for layout in LAYOUTS {
             run(layout, seed);
         }
+    }
+}
+
+#[test]
+fn holes_are_found() {
+    for layout in LAYOUTS {
+        let fs = new_fs(&small(layout));
+        let ino = fs.create(ROOT, b"file", 0o644, CALLER).unwrap().ino;
+        const CHUNK: u64 = 262_144;
+        let seek = |from: u64, to: SeekTo| fs.seek(ino, from, to).map_err(|error| error.errno());
+        let truncate = |size: u64| {
+            fs.setattr(ino, &SetAttributes { size: Some(size), ..SetAttributes::default() }).unwrap();
+        };
+        truncate(10 * CHUNK);
+        assert_eq!((seek(5, SeekTo::Data), seek(5, SeekTo::Hole)), (Err(libc::ENXIO), Ok(5)));
+        fs.write(ino, 3 * CHUNK, &vec![1; CHUNK as usize], WriteOptions::default()).unwrap();
+        fs.write(ino, 5 * CHUNK + 8192, &[1; 4096], WriteOptions::default()).unwrap();
+        let (block, end) = (5 * CHUNK + 8192, 10 * CHUNK);
+        for (from, data, hole) in [
+            (0, Ok(3 * CHUNK), 0),
+            (3 * CHUNK + 7, Ok(3 * CHUNK + 7), 4 * CHUNK),
+            (4 * CHUNK, Ok(block), 4 * CHUNK),
+            (block + 1, Ok(block + 1), block + 4096),
+            (block + 4096, Err(libc::ENXIO), block + 4096),
+            (end - 1, Err(libc::ENXIO), end - 1),
+        ] {
+            assert_eq!((seek(from, SeekTo::Data), seek(from, SeekTo::Hole)), (data, Ok(hole)), "{from}");
+        }
+        let hole = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
+        fs.fallocate(ino, 3 * CHUNK + 4096, 4096, hole).unwrap();
+        assert_eq!(seek(3 * CHUNK, SeekTo::Hole), Ok(3 * CHUNK + 4096));
+        assert_eq!(seek(3 * CHUNK + 4096, SeekTo::Data), Ok(3 * CHUNK + 8192));
+        truncate(4 * CHUNK);
+        assert_eq!(seek(3 * CHUNK + 8192, SeekTo::Hole), Ok(4 * CHUNK));
     }
 }

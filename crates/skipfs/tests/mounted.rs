@@ -367,3 +367,65 @@ fn one_mount_at_a_time_and_a_signal_ends_it() {
         assert!(report.is_sound() && report.files == 2 && report.bytes == 8, "{report:?}");
     });
 }
+
+#[test]
+fn files_are_copied_inside_and_their_holes_are_found() {
+    everywhere("files_are_copied_inside_and_their_holes_are_found", |root| {
+        let file = |name: &str| {
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(root.join(name)).unwrap()
+        };
+        let (from, to) = (file("from"), file("to"));
+        let bytes: Vec<u8> = (0..9_000_000_u32).map(|byte| (byte / 7) as u8).collect();
+        from.write_all_at(&bytes, 0).unwrap();
+        to.write_all_at(b"before", 0).unwrap();
+        let (mut source, mut target) = (0, 3);
+        while rustix::fs::copy_file_range(&from, Some(&mut source), &to, Some(&mut target), 1 << 30).unwrap() > 0 {}
+        assert_eq!((source, target), (9_000_000, 9_000_003));
+        let copied = fs::read(root.join("to")).unwrap();
+        assert!(copied[..3] == *b"bef" && copied[3..] == bytes);
+
+        let sparse = file("sparse");
+        sparse.set_len(4 << 20).unwrap();
+        sparse.write_all_at(&[1; 4096], 2 << 20).unwrap();
+        sparse.sync_all().unwrap();
+        let seek = |to| rustix::fs::seek(&sparse, to);
+        let data = seek(rustix::fs::SeekFrom::Data(0)).unwrap();
+        assert!(data == 2 << 20 || data == 0, "{data}: with the write-back cache all is data");
+        let hole = seek(rustix::fs::SeekFrom::Hole(data)).unwrap();
+        assert_eq!(hole, if data == 0 { 4 << 20 } else { data + 4096 });
+    });
+}
+
+/// The kernel leaves it to the file system to take away what would give a writer the file's rights.
+#[test]
+fn a_write_takes_privileges_away() {
+    with_private_mounts("a_write_takes_privileges_away", || {
+        let place = Place::new(LAYOUTS[1]);
+        let mounted = place.mount(&MountOptions { allow_other: true, ..MountOptions::default() });
+        fs::set_permissions(place.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = place.mount_point().join("program");
+        // Version 2 of the attribute, with no capabilities.
+        let capability = [&[0, 0, 0, 2][..], &[0; 16]].concat();
+        let reset = || {
+            fs::write(&path, "program").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+            rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty()).unwrap();
+        };
+        let has_capability = || rustix::fs::getxattr(&path, "security.capability", &mut [0; 64]).is_ok();
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        for command in ["printf x >> program", "printf x > program", "truncate -s 3 program", "fallocate -l 9 program"]
+        {
+            reset();
+            assert!(has_capability() && mode() == 0o6777);
+            use std::os::unix::process::CommandExt;
+            let mut shell = Command::new("sh");
+            let done = shell.args(["-c", command]).current_dir(place.mount_point()).uid(1000).gid(1000).status();
+            assert!(done.unwrap().success(), "{command}");
+            assert_eq!((mode(), has_capability()), (0o777, false), "{command}");
+        }
+        reset();
+        File::options().append(true).open(&path).unwrap().write_all(b"by root").unwrap();
+        assert_eq!((mode(), has_capability()), (0o6777, false), "root keeps the bits");
+        place.unmount(mounted);
+    });
+}

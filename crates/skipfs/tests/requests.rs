@@ -3,7 +3,9 @@
 use crate::support::{CALLER, LAYOUTS, Memory, new_fs, small};
 use skipfs::check::check;
 use skipfs::store::Store;
-use skipfs::{MkfsOptions, ROOT, SetAttributes, SetTime, SkipFs, Timestamp, Visit, WriteOptions};
+use skipfs::{
+    FilePlace, FsResult, MkfsOptions, ROOT, SetAttributes, SetMode, SetTime, SkipFs, Timestamp, Visit, WriteOptions,
+};
 use std::collections::BTreeSet;
 
 fn errno<T>(result: skipfs::FsResult<T>) -> i32 {
@@ -187,4 +189,32 @@ fn reading_a_directory_while_it_changes_returns_each_name_once() {
         }
     }
     assert_eq!(fs.inodes_in_use(), 1);
+}
+
+#[test]
+fn a_change_of_a_file_takes_its_capabilities_away() {
+    for layout in LAYOUTS {
+        let fs = new_fs(&small(layout));
+        let ino = fs.create(ROOT, b"file", 0o755, CALLER).unwrap().ino;
+        let other = fs.create(ROOT, b"other", 0o755, CALLER).unwrap().ino;
+        fs.write(other, 0, b"content", WriteOptions::default()).unwrap();
+        let of = |ino: u64| FilePlace { ino, offset: 0 };
+        let set = |set: SetAttributes| fs.setattr(ino, &set).map(drop);
+        let changes: [&dyn Fn() -> FsResult<()>; 6] = [
+            &|| fs.write(ino, 0, b"x", WriteOptions::default()).map(drop),
+            &|| set(SetAttributes { size: Some(3), ..SetAttributes::default() }),
+            &|| set(SetAttributes { uid: Some(3), ..SetAttributes::default() }),
+            &|| fs.fallocate(ino, 0, 9, 0),
+            &|| fs.copy_file_range(of(other), of(ino), 7).map(drop),
+            &|| fs.open_file(ino, true),
+        ];
+        for (at, change) in changes.iter().enumerate() {
+            fs.setxattr(ino, b"security.capability", b"some", SetMode::Any).unwrap();
+            set(SetAttributes { permissions: Some(0o755), ..SetAttributes::default() }).unwrap();
+            assert!(fs.getxattr(ino, b"security.capability").is_ok());
+            change().unwrap();
+            let found = fs.getxattr(ino, b"security.capability").map_err(|error| error.errno());
+            assert_eq!(found, Err(libc::ENODATA), "{layout:?}, change {at}");
+        }
+    }
 }

@@ -34,6 +34,8 @@ pub struct SetAttributes {
     pub mtime: Option<SetTime>,
     /// The time of the last change. `None`: now.
     pub ctime: Option<Timestamp>,
+    /// Takes away set-user-ID and set-group-ID of a file that is cut or grows, as without privileges.
+    pub drop_privileges: bool,
 }
 
 impl<S: Store> SkipFs<S> {
@@ -65,8 +67,12 @@ impl<S: Store> SkipFs<S> {
                 changes.free_space();
             }
         }
+        let is_given = set.uid.is_some() || set.gid.is_some();
+        if is_given || set.size.is_some() {
+            self.drop_capability(&mut changes.batch, &record)?;
+        }
         let attributes = &mut record.attributes;
-        if (set.uid.is_some() || set.gid.is_some()) && attributes.kind == FileKind::File {
+        if (is_given || (set.size.is_some() && set.drop_privileges)) && attributes.kind == FileKind::File {
             attributes.drop_privileges();
         }
         attributes.uid = set.uid.unwrap_or(attributes.uid);

@@ -4,8 +4,8 @@ use super::change::Changes;
 use super::inodes::{State, record_of};
 use super::system::SkipFs;
 use crate::error::{FsError, FsResult};
-use crate::format::{Key, NAME_BYTES_MAX, key};
-use crate::store::Store;
+use crate::format::{Key, NAME_BYTES_MAX, Record, key};
+use crate::store::{Batch, Store};
 use std::ops::ControlFlow;
 
 /// Longest value, and most bytes of names that can be listed, as in Linux.
@@ -117,6 +117,20 @@ impl<S: Store> SkipFs<S> {
         changes.batch.delete(key);
         changes.free_space();
         self.commit(changes, &mut locks)
+    }
+}
+
+/// The capabilities that a program gets from its file.
+const CAPABILITY: &[u8] = b"security.capability";
+
+impl<S: Store> SkipFs<S> {
+    /// Deletes the capabilities of a file whose content or owner changes. One get; none if it never had an attribute.
+    pub(super) fn drop_capability(&self, batch: &mut Batch, record: &Record) -> FsResult<()> {
+        let key = key::attribute(record.attributes.ino, CAPABILITY);
+        if record.has_attributes && self.store.get(&key)?.is_some() {
+            batch.delete(key);
+        }
+        Ok(())
     }
 }
 

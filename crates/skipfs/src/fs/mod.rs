@@ -34,7 +34,7 @@ mod renaming;
 mod system;
 
 pub use attributes::{SetAttributes, SetTime};
-pub use content::WriteOptions;
+pub use content::{FilePlace, SeekTo, WriteOptions};
 pub use creating::Caller;
 pub use directory::{DirectoryEntry, DirectoryHandle, Visit};
 pub use extended::SetMode;

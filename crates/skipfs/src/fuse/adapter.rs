@@ -5,12 +5,13 @@ use super::handles::Handles;
 use super::options::MountOptions;
 use crate::error::FsResult;
 use crate::format::Attributes;
-use crate::fs::{Caller, RenameMode, SetAttributes, SetMode, SkipFs, Visit, WriteOptions};
+use crate::fs::{Caller, FilePlace, RenameMode, SeekTo, SetAttributes, SetMode, SkipFs, Visit, WriteOptions};
 use crate::store::Store;
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -107,6 +108,8 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
             (InitFlags::FUSE_READDIRPLUS_AUTO, true),
             (InitFlags::FUSE_CACHE_SYMLINKS, true),
             (InitFlags::FUSE_ASYNC_DIO, true),
+            // *Otherwise:* the kernel asks before each write whether the file has `security.capability`.
+            (InitFlags::FUSE_HANDLE_KILLPRIV_V2, true),
             (InitFlags::FUSE_WRITEBACK_CACHE, self.options.write_back_cache),
         ];
         for (flag, is_wanted) in wanted {
@@ -143,7 +146,7 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -167,6 +170,8 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
             atime: atime.map(set_time),
             mtime: mtime.map(set_time),
             ctime: ctime.map(Into::into),
+            // The kernel's flag for it is not passed on by `fuser`.
+            drop_privileges: request.uid() != 0,
         };
         self.reply_attributes(self.fs.setattr(ino.0, &set), reply);
     }
@@ -393,6 +398,46 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         reply: ReplyEmpty,
     ) {
         reply_done(self.fs.fallocate(ino.0, offset, length, mode), reply);
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let to = match whence {
+            // The kernel does not pass on first what it has collected. After this error it takes the whole file for
+            // content.
+            _ if self.options.write_back_cache => return reply.error(Errno::ENOSYS),
+            libc::SEEK_DATA => SeekTo::Data,
+            libc::SEEK_HOLE => SeekTo::Hole,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        match self.fs.seek(ino.0, offset, to) {
+            Ok(place) => reply.offset(place as i64),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        from: INodeNo,
+        _: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _: FileHandle,
+        to_offset: u64,
+        length: u64,
+        flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        if !flags.is_empty() {
+            return reply.error(Errno::EINVAL);
+        }
+        let from = FilePlace { ino: from.0, offset: from_offset };
+        let to = FilePlace { ino: to.0, offset: to_offset };
+        match self.fs.copy_file_range(from, to, length) {
+            Ok(count) => reply.written(count as u32),
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 }
 

@@ -173,6 +173,7 @@ impl Tree {
             return Err(libc::EINVAL);
         }
         let inode = self.file(file)?;
+        self.inodes[inode].drop_privileges();
         let content = &mut self.inodes[inode].content;
         let (start, end) = (offset as usize, (offset + length) as usize);
         if !keeps && end > content.len() {

@@ -15,7 +15,7 @@ use std::ops::Range;
 impl<S: Store> SkipFs<S> {
     /// Allocates or frees space, as `fallocate(2)` with the flags 0, `KEEP_SIZE`, `PUNCH_HOLE` and `ZERO_RANGE`. The
     /// store reserves no space, so an allocation only checks that there is enough now. Zeros cost one range delete
-    /// for all whole chunks, and as a write for the rest.
+    /// for all whole chunks, and as a write for the rest. Takes away set-user-ID and set-group-ID.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for other flags, `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `ESTALE` if the file was deleted.
@@ -54,6 +54,8 @@ impl<S: Store> SkipFs<S> {
             truncate(self, &mut changes.batch, &mut record, end)?;
         }
         record.attributes.modified(now);
+        record.attributes.drop_privileges();
+        self.drop_capability(&mut changes.batch, &record)?;
         *changes.record(&locks, ino)? = record;
         self.commit(changes, &mut locks)
     }

@@ -27,6 +27,7 @@ impl<S: Store> SkipFs<S> {
             truncate(self, &mut changes.batch, &mut record, 0)?;
             record.attributes.modified(changes.now);
             record.attributes.drop_privileges();
+            self.drop_capability(&mut changes.batch, &record)?;
             changes.free_space();
             *changes.record(&locks, ino)? = record;
             self.commit(changes, &mut locks)?;

@@ -9,12 +9,16 @@
 //! No base and no block has bytes beyond the size of the file. So a file that grows has zeros there.
 
 mod allocate;
+mod copy;
 mod handles;
 mod patch;
 mod read;
 mod resize;
+mod seek;
 mod write;
 
+pub use copy::FilePlace;
+pub use seek::SeekTo;
 pub use write::WriteOptions;
 
 pub(super) use resize::truncate;

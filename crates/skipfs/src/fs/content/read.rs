@@ -60,6 +60,11 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::new(libc::ESTALE));
         }
         let end = offset.saturating_add((length as u64).min(READ_BYTES_MAX)).min(record.attributes.size);
+        self.read_range(record, offset..end)
+    }
+
+    /// Reads a range that ends at most where the file does. Requires a lock on the inode.
+    pub(super) fn read_range(&self, record: &Record, Range { start: offset, end }: Range<u64>) -> FsResult<Vec<u8>> {
         if offset >= end {
             return Ok(Vec::new());
         }

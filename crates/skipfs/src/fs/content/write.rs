@@ -11,7 +11,7 @@ use crate::store::{Batch, Store};
 use std::ops::Range;
 
 /// Most bytes of one write, which is one batch. A longer one writes this much.
-const WRITE_BYTES_MAX: usize = 4 << 20;
+pub(super) const WRITE_BYTES_MAX: usize = 4 << 20;
 
 /// How to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl<S: Store> SkipFs<S> {
         let mut changes = Changes::new();
         put(self, &mut changes.batch, &mut record, offset, Patch::Bytes(data))?;
         record.attributes.modified(changes.now);
+        self.drop_capability(&mut changes.batch, &record)?;
         if options.drop_privileges {
             record.attributes.drop_privileges();
         }
