@@ -5,6 +5,7 @@
 
 mod tree;
 mod worker;
+mod write_back;
 
 use self::tree::{Content, Tree};
 use self::worker::{History, work};
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 2;
 const STORE: &str = "SKIPFS_STRESS_STORE";
 const MOUNT_POINT: &str = "SKIPFS_STRESS_MOUNT_POINT";
+const WRITE_BACK: &str = "SKIPFS_STRESS_WRITE_BACK";
 const MOUNTED: &str = "the file system is mounted";
 /// Longer than any life takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -34,7 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 fn serve() {
     let (Some(store), Some(mount_point)) = (std::env::var_os(STORE), std::env::var_os(MOUNT_POINT)) else { return };
     let fs = SkipFs::open(open_store(Path::new(&store))).unwrap();
-    let mounted = spawn(Arc::new(fs), mount_point, &MountOptions { threads: 2, ..MountOptions::default() }).unwrap();
+    let write_back_cache = std::env::var_os(WRITE_BACK).is_some();
+    let options = MountOptions { threads: 2, write_back_cache, ..MountOptions::default() };
+    let mounted = spawn(Arc::new(fs), mount_point, &options).unwrap();
     println!("{MOUNTED}");
     // Returns when the parent ends.
     let _ = std::io::stdin().read(&mut [0]);
@@ -53,11 +57,12 @@ struct Server {
 }
 
 impl Server {
-    fn start(store: &Path, mount_point: &Path) -> Self {
+    fn start(store: &Path, mount_point: &Path, write_back_cache: bool) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["stress::serve", "--exact", "--nocapture"])
             .env(STORE, store)
             .env(MOUNT_POINT, mount_point)
+            .envs(write_back_cache.then_some((WRITE_BACK, "1")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -81,7 +86,7 @@ fn worker_name(at: usize) -> String {
 /// One life: serves, works, ends. Returns what each worker did.
 fn live(place: &Path, disk: &Ext4, trees: Vec<Tree>, end: End, random: &mut Random) -> Vec<History> {
     let (store, mount_point) = (disk.path().join("store"), place.join("mount"));
-    let server = Server::start(&store, &mount_point);
+    let server = Server::start(&store, &mount_point, false);
     let done = AtomicU64::new(0);
     let operations = 10 + random.below(300);
     let seeds: Vec<u64> = trees.iter().map(|_| random.next()).collect();
