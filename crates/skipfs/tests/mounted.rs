@@ -101,6 +101,15 @@ fn files_and_directories_are_made_moved_and_removed() {
         assert_eq!(fs::read(root.join("symlink")).unwrap(), b"silt");
         assert_eq!(names(root), ["a", "link", "symlink"].map(String::from).into());
 
+        fs::write(root.join("hidden"), "x").unwrap();
+        let (from, to) = (root.join("hidden"), root.join("moved"));
+        let (here, whiteout) = (rustix::fs::CWD, rustix::fs::RenameFlags::WHITEOUT);
+        rustix::fs::renameat_with(here, &from, here, &to, whiteout).unwrap();
+        let found = fs::metadata(&from).unwrap();
+        assert!(found.file_type().is_char_device() && found.rdev() == 0 && fs::read(&to).unwrap() == b"x");
+        fs::remove_file(from).unwrap();
+        fs::remove_file(to).unwrap();
+
         fs::rename(root.join("a/b"), root.join("c")).unwrap();
         assert_eq!(fs::read(root.join("c/file")).unwrap(), b"silt");
         assert_eq!(fs::metadata(root.join("a")).unwrap().nlink(), 2);

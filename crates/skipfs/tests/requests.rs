@@ -4,7 +4,8 @@ use crate::support::{CALLER, LAYOUTS, Memory, new_fs, small};
 use skipfs::check::check;
 use skipfs::store::Store;
 use skipfs::{
-    FilePlace, FsResult, MkfsOptions, ROOT, SetAttributes, SetMode, SetTime, SkipFs, Timestamp, Visit, WriteOptions,
+    FileKind, FilePlace, FsResult, MkfsOptions, ROOT, RenameMode, SetAttributes, SetMode, SetTime, SkipFs, Timestamp,
+    Visit, WriteOptions,
 };
 use std::collections::BTreeSet;
 
@@ -217,4 +218,17 @@ fn a_change_of_a_file_takes_its_capabilities_away() {
             assert_eq!(found, Err(libc::ENODATA), "{layout:?}, change {at}");
         }
     }
+}
+
+#[test]
+fn a_whiteout_gets_the_group_of_a_directory_that_gives_it() {
+    let fs = new_fs(&small(LAYOUTS[1]));
+    let set = SetAttributes { permissions: Some(0o2755), gid: Some(3), ..SetAttributes::default() };
+    fs.setattr(ROOT, &set).unwrap();
+    let ino = fs.create(ROOT, b"old", 0o644, CALLER).unwrap().ino;
+    fs.rename(ROOT, b"old", ROOT, b"new", RenameMode::Whiteout(CALLER)).unwrap();
+    let left = fs.lookup(ROOT, b"old").unwrap();
+    assert_eq!((left.kind, left.rdev, left.gid), (FileKind::CharacterDevice, 0, 3));
+    assert_eq!(fs.lookup(ROOT, b"new").unwrap().ino, ino);
+    assert!(check(fs.store()).unwrap().is_sound());
 }

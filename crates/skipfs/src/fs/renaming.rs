@@ -1,11 +1,12 @@
 //! Renames.
 
 use super::change::Changes;
+use super::creating::Caller;
 use super::inodes::{Location, record_of};
 use super::locks::LockSet;
 use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
-use crate::format::{Entry, ROOT, key};
+use crate::format::{Attributes, Entry, FileKind, ROOT, Record, Timestamp, key};
 use crate::store::Store;
 
 /// What a rename does with an inode that has the new name already.
@@ -18,6 +19,9 @@ pub enum RenameMode {
     NoReplace,
     /// Gives it the old name: `RENAME_EXCHANGE`.
     Exchange,
+    /// Replaces it, and leaves a device 0:0 at the old name, which hides that name of a lower layer in an overlay:
+    /// `RENAME_WHITEOUT`.
+    Whiteout(Caller),
 }
 
 /// A place in a directory.
@@ -58,6 +62,7 @@ impl<S: Store> SkipFs<S> {
         let mut changes = Changes::new();
         changes.change_entries(&locks, from.directory, 0)?;
         changes.change_entries(&locks, to.directory, 0)?;
+        let mut whiteout = None;
         match target {
             Some(target) if is_exchange => move_inode(&mut changes, &locks, target, to, from)?,
             Some(target) => {
@@ -66,8 +71,21 @@ impl<S: Store> SkipFs<S> {
             }
             None => changes.batch.delete(key::entry(from.directory, from.name)),
         }
+        if let RenameMode::Whiteout(mut caller) = mode {
+            let directory = record_of(locks.state(from.directory)?)?.attributes;
+            if directory.permissions & libc::S_ISGID != 0 {
+                caller.gid = directory.gid;
+            }
+            let number = self.numbers.take(&mut changes.batch);
+            let record = whiteout_record(number.ino, caller, changes.now);
+            changes.batch.put(key::entry(from.directory, from.name), record.encode());
+            whiteout = Some(number);
+        }
         move_inode(&mut changes, &locks, source, from, to)?;
         self.commit(changes, &mut locks)?;
+        if let Some(number) = whiteout {
+            number.committed();
+        }
         if parent != new_parent {
             let exchanged = target.filter(|_| is_exchange).map(|target| (target, parent));
             for (moved, directory) in [(source, new_parent)].into_iter().chain(exchanged) {
@@ -116,6 +134,22 @@ impl<S: Store> SkipFs<S> {
             (false, false) => changes.drop_link(locks, target),
         }
     }
+}
+
+fn whiteout_record(ino: u64, caller: Caller, now: Timestamp) -> Record {
+    Record::new(Attributes {
+        ino,
+        kind: FileKind::CharacterDevice,
+        permissions: 0,
+        uid: caller.uid,
+        gid: caller.gid,
+        nlink: 1,
+        rdev: 0,
+        size: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+    })
 }
 
 /// The inode gets its new place. The entry of the old one is the caller's.

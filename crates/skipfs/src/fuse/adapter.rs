@@ -203,7 +203,7 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -215,6 +215,7 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
             0 => RenameMode::Replace,
             bits if bits == RenameFlags::RENAME_NOREPLACE.bits() => RenameMode::NoReplace,
             bits if bits == RenameFlags::RENAME_EXCHANGE.bits() => RenameMode::Exchange,
+            bits if bits == RenameFlags::RENAME_WHITEOUT.bits() => RenameMode::Whiteout(caller(request)),
             _ => return reply.error(Errno::EINVAL),
         };
         reply_done(self.fs.rename(parent.0, name.as_bytes(), new_parent.0, new_name.as_bytes(), mode), reply);

@@ -1,6 +1,6 @@
 //! Requests, and random sequences of them.
 
-use crate::support::Random;
+use crate::support::{CALLER, Random};
 use skipfs::{RenameMode, SetMode};
 
 /// A path: the names from the root down.
@@ -91,8 +91,13 @@ fn request(random: &mut Random) -> Request {
         12 | 13 => Request::Unlink(path(random)),
         14 => Request::Rmdir(path(random)),
         15..=17 => {
-            let mode =
-                random.pick(&[RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
+            let mode = random.pick(&[
+                RenameMode::Replace,
+                RenameMode::Replace,
+                RenameMode::NoReplace,
+                RenameMode::Exchange,
+                RenameMode::Whiteout(CALLER),
+            ]);
             Request::Rename(path(random), path(random), mode)
         }
         18 => Request::Open(path(random), random.one_in(4)),

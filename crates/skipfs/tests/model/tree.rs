@@ -154,6 +154,9 @@ impl Tree {
                 }
             }
             self.inodes[parent].entries.remove(name);
+            if let RenameMode::Whiteout(_) = mode {
+                self.add(from, FileKind::CharacterDevice, 0, Vec::new())?;
+            }
         }
         self.inodes[new_parent].entries.insert(new_name, source);
         let count = u32::from(is_directory(self, source));
