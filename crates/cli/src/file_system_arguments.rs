@@ -18,7 +18,7 @@ pub struct OfStore {
 /// Make a file system in a new or empty store
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A new store gets the disk component `skip` unless --component names another. A store that has pairs is refused.
+A store that has pairs is refused.
 
 With the layout `inline` the content of a small file is in the record of its inode, so one get reads both. With `items`
 it is an item of its own, so a change of attributes does not write the content again. A larger file is in chunks of

@@ -99,12 +99,12 @@ fn mkfs_makes_a_file_system_in_an_empty_store_only() {
     }
     let made = run(&["mkfs", text(&path), "--inline-bytes", "1000", "--small-bytes", "8K", "--json"]).expect(0).json();
     assert_eq!(made["made"], text(&path));
-    assert_eq!((&made["component"], &made["layout"]), (&"skip".into(), &"inline".into()), "{made}");
+    assert_eq!((&made["component"], &made["layout"]), (&"trunk".into(), &"inline".into()), "{made}");
     assert_eq!((&made["inline_bytes"], &made["small_bytes"]), (&1000.into(), &8192.into()), "{made}");
     store.run(&["mkfs"]).refused(2, "already has a file system");
     let stat = store.run(&["stat", "--json"]).expect(0).json();
     let section = &stat["file_system"];
-    assert_eq!((&stat["component"], &section["layout"]), (&"skip".into(), &"inline".into()), "{section}");
+    assert_eq!((&stat["component"], &section["layout"]), (&"trunk".into(), &"inline".into()), "{section}");
     assert_eq!((&section["inline_bytes"], &section["small_bytes"]), (&1000.into(), &8192.into()), "{section}");
     assert_eq!(section["unused_inodes_from"], 2, "{section}");
     let table = store.run(&["stat"]).expect(0);

@@ -1,7 +1,7 @@
 //! `mkfs`: makes a file system in a new or empty store.
 
 use super::with_store;
-use crate::arguments::{Common, Component};
+use crate::arguments::Common;
 use crate::failure::Failure;
 use crate::file_system_arguments::{self as arguments, Mkfs};
 use crate::output::Output;
@@ -15,7 +15,7 @@ use skipfs::{Layout, MkfsOptions, SkipFs, Superblock};
 
 /// Makes the file system and says what it is. A store that is refused stays as it is.
 pub fn run(common: &Common, mkfs: &Mkfs) -> Result<(), Failure> {
-    let mut common = with_store(common, &mkfs.of);
+    let common = with_store(common, &mkfs.of);
     let options = options(mkfs)?;
     match common.open_to_read() {
         Ok(found) => {
@@ -36,9 +36,7 @@ pub fn run(common: &Common, mkfs: &Mkfs) -> Result<(), Failure> {
                 return Err(Failure::Usage(text));
             }
         }
-        Err(Failure::Store(Error::NoStore { .. })) => {
-            common.component = common.component.or(Some(Component::Skip));
-        }
+        Err(Failure::Store(Error::NoStore { .. })) => {}
         Err(other) => return Err(other),
     }
     let db = common.open_or_create()?;
