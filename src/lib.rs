@@ -69,14 +69,16 @@ mod value;
 pub use aio::{
     AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncTransaction, AsyncTransactionKeyspace, Scan, TransactionScan,
 };
+#[cfg(feature = "tracing")]
+pub use db::TracingListener;
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress,
     CheckpointOptions, CheckpointReport, CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport,
-    Db, Depth, DiskComponent, Durability, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters,
-    LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned,
-    PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot, Stats, Swap,
-    TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification, VerifyReport,
-    WriteBatch, WriteOptions,
+    Db, Depth, DiskComponent, Durability, Event, EventListener, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions,
+    LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations,
+    Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot,
+    Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
+    VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::MergeOperator;
 pub use util::fork::ForkCount;

@@ -23,13 +23,15 @@ const MAPLET_SUFFIX: &str = ".maplet";
 pub struct BranchForm {
     /// How leaves are stored.
     pub compression: Compression,
+    /// How they are stored in the deepest level.
+    pub deep_compression: Compression,
     /// Whether fingerprints are written. Only maplets are built from them.
     pub fingerprints: bool,
 }
 
 impl From<Compression> for BranchForm {
     fn from(compression: Compression) -> Self {
-        Self { compression, fingerprints: true }
+        Self { compression, deep_compression: compression, fingerprints: true }
     }
 }
 
@@ -68,7 +70,7 @@ pub struct BranchContext {
     /// How new files are written.
     pub form: BranchForm,
     /// How leaves of keyspaces are stored that have a compression of their own.
-    pub compressions: KeyspaceMap<Compression>,
+    pub compressions: KeyspaceMap<Option<Compression>>,
     /// Which versions have expired for readers without a snapshot.
     expired: ArcSwap<Expired>,
     /// What reads of users have cost.
@@ -106,9 +108,10 @@ impl BranchContext {
         })
     }
 
-    /// How the leaves of a keyspace are stored in new files.
-    pub fn compression_of(&self, keyspace: KeyspaceId) -> Compression {
-        self.compressions.get(keyspace).unwrap_or(self.form.compression)
+    /// How the leaves of a keyspace are stored in new files, or in those of the deepest level.
+    pub fn compression_of(&self, keyspace: KeyspaceId, is_deep: bool) -> Compression {
+        let common = if is_deep { self.form.deep_compression } else { self.form.compression };
+        self.compressions.get(keyspace).flatten().unwrap_or(common)
     }
 
     /// Sets which versions have expired for readers without a snapshot.

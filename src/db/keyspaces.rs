@@ -8,6 +8,7 @@ use super::db::Db;
 use super::keyspace::{Keyspace, KeyspaceOptions};
 use super::read_only::ReadOnlyDb;
 use super::snapshot::Snapshot;
+use crate::branch::Compression;
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::KeyChange;
@@ -64,6 +65,7 @@ impl Db {
             options.check_default()?;
             return Ok(Keyspace::clone(self));
         }
+        options.compression.map_or(Ok(()), Compression::check_built_in)?;
         // Before the lock: in a forked child its holder may not exist.
         self.engine.read.check_open()?;
         let mut open = self.engine.read.keyspaces.lock();
@@ -97,7 +99,7 @@ impl Db {
             operators.add(entry.id, operator);
         }
         if let Some(compression) = compression.filter(|_| is_new) {
-            self.engine.read.branches.compressions.insert(entry.id, compression);
+            self.engine.read.branches.compressions.insert(entry.id, Some(compression));
         }
         if expiry.is_some() && is_new {
             self.engine.read.expiry.set(entry.id, expiry);
@@ -221,6 +223,7 @@ impl Keyspace {
             return options.check_default();
         }
         self.engine.read.check_open()?;
+        options.compression.map_or(Ok(()), Compression::check_built_in)?;
         let _catalog = self.engine.read.keyspaces.lock();
         let known = self.entry()?;
         let operators = &self.engine.read.merge_operators;
@@ -239,7 +242,7 @@ impl Keyspace {
             operators.add(self.id(), operator);
         }
         let branches = &self.engine.read.branches;
-        branches.compressions.insert(self.id(), options.compression.unwrap_or(branches.form.compression));
+        branches.compressions.insert(self.id(), options.compression);
         self.info.set_durability(options.durability);
         // Writers note what they write as long as it may need a date.
         self.info.set_expires(true);

@@ -30,6 +30,9 @@ pub use crate::engine::types::batch::{Operation, Operations, WriteBatch};
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::conversion::ConvertReport;
+#[cfg(feature = "tracing")]
+pub use crate::engine::types::events::TracingListener;
+pub use crate::engine::types::events::{Event, EventListener};
 pub use crate::engine::types::key_range::KeyRange;
 pub use crate::engine::types::options::{
     DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,

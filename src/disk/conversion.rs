@@ -120,13 +120,14 @@ impl Conversion {
 
     /// Part files of the sizes that merges of the component make.
     fn writer<'a>(&self, context: &'a Arc<BranchContext>) -> OutputWriter<'a> {
-        match &self.to {
+        let writer = match &self.to {
             Target::Trunk(options) => OutputWriter::new(context, &[], options.part_bytes_min, self.file_bytes())
                 .split_at_gaps_from(*options.reused_bytes().start()),
             Target::Levels(tuning) => OutputWriter::new(context, &[], tuning.small_file_bytes(), self.file_bytes())
                 .split_at_gaps_from(tuning.small_file_bytes())
                 .with_filter_bits(tuning.filter_bits(0)),
-        }
+        };
+        writer.deepest(true)
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod directory;
 pub(crate) mod durable_log;
 #[allow(clippy::module_inception)]
 pub(crate) mod engine;
+pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]

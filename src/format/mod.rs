@@ -17,6 +17,7 @@ pub mod page;
 pub mod sorted_page;
 pub mod stats_file;
 pub mod value_file;
+pub mod zstd;
 
 /// The version of all formats. It is raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;

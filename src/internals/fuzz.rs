@@ -18,6 +18,7 @@ use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, Page
 use crate::format::sorted_page::{ChildLocation, SortedPage, SortedPageBuilder, tag, tag_number};
 use crate::format::stats_file::{StatsImage, TaskImage};
 use crate::format::value_file::{self, ValueFileHeader, ValueReference};
+use crate::format::zstd;
 use crate::manifest::{ManifestState, replay};
 use crate::util::checksum::checksum;
 use crate::util::{DatabaseId, FileNumber, KeyspaceId, Kind, SequenceNumber};
@@ -477,8 +478,12 @@ fn sorted_pages() -> Vec<Vec<u8>> {
 fn pages() -> Vec<Vec<u8>> {
     let raw = &sorted_pages()[0];
     let packed = lz4_flex::block::compress(raw);
-    [(Compression::None, raw), (Compression::Lz4, &packed)]
+    let mut framed = Vec::new();
+    let length = zstd::Packer::default().pack(raw, &mut framed).unwrap_or_default();
+    framed.truncate(length);
+    [(Compression::None, raw), (Compression::Lz4, &packed), (Compression::Zstd, &framed)]
         .into_iter()
+        .filter(|(_, stored)| !stored.is_empty())
         .map(|(compression, stored)| {
             let (stored_len, raw_len) = (stored.len() as u32, raw.len() as u32);
             let header = PageHeader { kind: PageKind::Leaf, compression, level: 0, stored_len, raw_len, offset: 0 };

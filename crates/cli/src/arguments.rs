@@ -89,6 +89,8 @@ pub enum Compression {
     None,
     /// Compressed with LZ4
     Lz4,
+    /// Compressed with Zstandard: smaller, and slower
+    Zstd,
 }
 
 /// The commands.

@@ -112,6 +112,7 @@ impl Compression {
         match self {
             Self::None => alluvium::Compression::None,
             Self::Lz4 => alluvium::Compression::Lz4,
+            Self::Zstd => alluvium::Compression::Zstd,
         }
     }
 }

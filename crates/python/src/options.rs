@@ -117,7 +117,8 @@ pub fn compression(name: Option<Text>) -> PyResult<Compression> {
     };
     match name {
         b"lz4" | b"snappy" => Ok(Compression::Lz4),
-        _ => Err(PyValueError::new_err("'compression' must be None, 'lz4' or 'snappy'")),
+        b"zstd" => Ok(Compression::Zstd),
+        _ => Err(PyValueError::new_err("'compression' must be None, 'lz4', 'snappy' or 'zstd'")),
     }
 }
 

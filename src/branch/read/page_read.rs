@@ -180,7 +180,7 @@ impl Branch {
         let header = self.check_page(&buffer, wanted)?;
         let page = match header.compression {
             Compression::None => PageBuffer::from(buffer),
-            Compression::Lz4 => {
+            Compression::Lz4 | Compression::Zstd => {
                 let length = PAGE_HEADER_BYTES + header.raw_len as usize;
                 let mut raw = AlignedBuffer::new(length.next_multiple_of(page::PAGE_BYTES));
                 raw[..PAGE_HEADER_BYTES].copy_from_slice(&buffer[..PAGE_HEADER_BYTES]);

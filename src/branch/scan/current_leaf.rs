@@ -223,7 +223,7 @@ impl CurrentLeaf {
                 self.payload = start..start + header.raw_len as usize;
                 self.source = Source::Extent;
             }
-            Compression::Lz4 => {
+            Compression::Lz4 | Compression::Zstd => {
                 let length = header.raw_len as usize;
                 if self.decompressed.len() < length {
                     self.decompressed.resize(length, 0);

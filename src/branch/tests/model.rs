@@ -175,7 +175,7 @@ fn random_branches_answer_as_the_sorted_list_does() {
         let compression = if seed % 2 == 0 { Compression::None } else { Compression::Lz4 };
         let cache = [0, 20_000, 1 << 30][random.below(3)];
         // Without stored fingerprints the branch must compute them from its keys.
-        let store = Store::new(BranchForm { compression, fingerprints: seed % 3 > 0 }, cache);
+        let store = Store::new(BranchForm { fingerprints: seed % 3 > 0, ..compression.into() }, cache);
         let entries = entries(&mut random);
         let meta = store.write(&entries);
         assert_eq!(meta.entries, entries.len() as u64);

@@ -10,6 +10,7 @@
 
 use super::index_builder::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
+use super::packer::Packer;
 use super::page_writer::{NewPage, PageWriter};
 use super::range_tombstones;
 use crate::branch::context::{BranchContext, file_name};
@@ -19,7 +20,7 @@ use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
 use crate::format::branch_properties::{self, BYTEWISE};
 use crate::format::manifest_edit::BranchMeta;
-use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
+use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
 use crate::format::value_file::ValueReference;
 use crate::io::BufferFile;
@@ -28,7 +29,6 @@ use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::limits::KEY_BYTES_MAX;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber, key};
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A branch file being written.
 pub struct BranchBuilder {
@@ -38,6 +38,8 @@ pub struct BranchBuilder {
     fences: FencesBuilder,
     leaf: SortedPageBuilder,
     leaf_size: LeafSize,
+    /// Whether the file is for the deepest level.
+    is_deep: bool,
     /// The keyspace of the last entry.
     keyspace: KeyspaceId,
     /// The separator before the open leaf.
@@ -52,9 +54,7 @@ pub struct BranchBuilder {
     /// Key and number of the newest entry.
     last_key: Vec<u8>,
     last_number: SequenceNumber,
-    raw: Vec<u8>,
-    packed: Vec<u8>,
-    table: CompressTable,
+    packer: Packer,
     meta: BranchMeta,
     /// If the file is in memory only.
     buffer: Option<Arc<BufferFile>>,
@@ -84,7 +84,8 @@ impl BranchBuilder {
             index: IndexBuilder::default(),
             fences: FencesBuilder::default(),
             leaf: SortedPageBuilder::default(),
-            leaf_size: LeafSize::new(context.compression_of(KeyspaceId::DEFAULT)),
+            leaf_size: LeafSize::new(context.compression_of(KeyspaceId::DEFAULT, false)),
+            is_deep: false,
             keyspace: KeyspaceId::DEFAULT,
             separator: Separator::default(),
             leaf_first_key: 0,
@@ -94,9 +95,7 @@ impl BranchBuilder {
             range_tombstones: RangeTombstones::default(),
             last_key: Vec::new(),
             last_number: SequenceNumber::ZERO,
-            raw: Vec::new(),
-            packed: Vec::new(),
-            table: CompressTable::default(),
+            packer: Packer::default(),
             meta: BranchMeta { file, number_min: SequenceNumber::MAX, ..BranchMeta::default() },
             buffer: None,
             finished: false,
@@ -107,6 +106,13 @@ impl BranchBuilder {
     /// The filter will have remainders of these bits, from 1 to 16, instead of 9: one more halves its false positives.
     pub fn with_filter_bits(mut self, bits: u32) -> Self {
         self.filter_bits = bits;
+        self
+    }
+
+    /// The file is for the deepest level, whose compression may be another one. To be called before entries are added.
+    pub fn for_deepest_level(mut self) -> Self {
+        self.is_deep = true;
+        self.leaf_size = LeafSize::new(self.context.compression_of(self.keyspace, true));
         self
     }
 
@@ -168,7 +174,7 @@ impl BranchBuilder {
     /// Begins to store leaves as the keyspace of a key has them.
     fn enter_keyspace(&mut self, key: &[u8]) -> Result<()> {
         self.keyspace = key::keyspace(key);
-        let compression = self.context.compression_of(self.keyspace);
+        let compression = self.context.compression_of(self.keyspace, self.is_deep);
         if compression != self.leaf_size.compression() {
             if !self.leaf.is_empty() {
                 self.end_leaf(key)?;
@@ -221,15 +227,13 @@ impl BranchBuilder {
     /// Writes the open leaf and adds it to the index.
     fn close_leaf(&mut self) -> Result<()> {
         let raw_len = self.leaf.size();
-        let packed_len = match self.leaf_size.compression() {
-            Compression::None => None,
-            Compression::Lz4 => self.pack_leaf(raw_len)?,
-        };
+        let compression = self.leaf_size.compression();
+        let packed_len = self.packer.pack(compression, &self.leaf)?;
         let new = NewPage::plain(PageKind::Leaf, 0, raw_len);
         let mut location = match packed_len {
             Some(stored_len) => {
-                let packed = &self.packed[..stored_len];
-                let new = NewPage { compression: Compression::Lz4, stored_len, ..new };
+                let packed = self.packer.packed(stored_len);
+                let new = NewPage { compression, stored_len, ..new };
                 self.writer.append(new, |payload| payload.copy_from_slice(packed))?
             }
             None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
@@ -245,26 +249,12 @@ impl BranchBuilder {
         self.index.add(&mut self.writer, &self.separator, location)
     }
 
-    /// Compresses the leaf into `packed`. Returns `None` if compression does not save enough.
-    fn pack_leaf(&mut self, raw_len: usize) -> Result<Option<usize>> {
-        // The scratch buffer is zeroed once, not once for each leaf.
-        if self.raw.len() < raw_len {
-            self.raw.resize(raw_len, 0);
-            self.packed.resize(get_maximum_output_size(raw_len), 0);
-        }
-        let raw = &mut self.raw[..raw_len];
-        self.leaf.encode(raw);
-        let packed_len = compress_into_with_table(raw, &mut self.packed, &mut self.table)
-            .map_err(|error| Error::InvalidArgument(format!("a leaf that cannot be compressed: {error}")))?;
-        Ok(LeafSize::is_worth(raw_len, packed_len).then_some(packed_len))
-    }
-
     /// Inserts the leaf that was written last into the cache.
     fn insert_leaf(&self, location: ChildLocation, is_packed: bool) {
         if !is_packed {
             return self.writer.cache_last(location, PageKind::Leaf);
         }
-        let raw = &self.raw[..self.leaf.size()];
+        let raw = self.packer.raw(self.leaf.size());
         let page = PageBuffer::copied(&[&self.writer.last_page()[..PAGE_HEADER_BYTES], raw]);
         self.writer.cache_page(location, PageKind::Leaf, Arc::new(page));
     }

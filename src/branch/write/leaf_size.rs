@@ -65,7 +65,7 @@ impl LeafSize {
     fn start_leaf(&mut self) {
         self.capacity = match self.compression {
             Compression::None => SMALL_PAYLOAD_BYTES,
-            Compression::Lz4 => {
+            Compression::Lz4 | Compression::Zstd => {
                 let aim = (COMPRESSED_BYTES - PAGE_HEADER_BYTES) * 31 / 32;
                 (aim * 1024 / self.ratio.max(1)).clamp(RAW_BYTES_MIN, RAW_BYTES_MAX)
             }

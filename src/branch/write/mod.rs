@@ -3,6 +3,7 @@
 mod builder;
 mod index_builder;
 mod leaf_size;
+mod packer;
 pub(in crate::branch) mod page_writer;
 mod range_tombstones;
 

@@ -140,7 +140,7 @@ pub(in crate::db) fn load_options(read: &Arc<ReadPath>) -> Result<()> {
             None => read.merge_operators.note_missing(entry.id, &entry.merge_operator),
         }
         if let Some(compression) = entry.compression {
-            read.branches.compressions.insert(entry.id, compression);
+            read.branches.compressions.insert(entry.id, Some(compression));
         }
     });
     unless_damaged(loaded)

@@ -81,6 +81,7 @@ pub struct OutputWriter<'a> {
     gap_bytes_min: u64,
     /// Of the remainders in the filters of part files.
     filter_bits: u32,
+    is_deep: bool,
     builder: Option<BranchBuilder>,
     /// Once the part file has its largest size: its last key so far, after which it may end.
     last_key: Option<Vec<u8>>,
@@ -109,6 +110,7 @@ impl<'a> OutputWriter<'a> {
             gaps: KeyGapSplitter::default(),
             gap_bytes_min: u64::MAX,
             filter_bits: quotient::REMAINDER_BITS,
+            is_deep: false,
             builder: None,
             last_key: None,
             tombstones: RangeTombstones::default(),
@@ -136,6 +138,12 @@ impl<'a> OutputWriter<'a> {
     /// Filters have remainders of these bits (`BranchBuilder::with_filter_bits`).
     pub fn with_filter_bits(mut self, bits: u32) -> Self {
         self.filter_bits = bits;
+        self
+    }
+
+    /// Whether the files are for the deepest level (`BranchBuilder::for_deepest_level`).
+    pub fn deepest(mut self, is_deep: bool) -> Self {
+        self.is_deep = is_deep;
         self
     }
 
@@ -206,7 +214,7 @@ impl<'a> OutputWriter<'a> {
             Some(builder) => builder,
             empty => {
                 self.origins = (self.context.buffered_bytes() < self.buffered_until).then(Origins::default);
-                empty.insert(new_part(self.context, self.filter_bits, self.origins.is_some())?)
+                empty.insert(new_part(self.context, self.filter_bits, self.is_deep, self.origins.is_some())?)
             }
         };
         builder.add(entry)?;
@@ -248,7 +256,7 @@ impl<'a> OutputWriter<'a> {
         };
         // Range tombstones without an entry get a part file as well.
         if self.builder.is_none() && !tombstones.is_empty() {
-            self.builder = Some(new_part(self.context, self.filter_bits, false)?);
+            self.builder = Some(new_part(self.context, self.filter_bits, self.is_deep, false)?);
         }
         if let Some(mut builder) = self.builder.take() {
             builder.set_range_tombstones(tombstones);
@@ -304,12 +312,13 @@ impl Sink for OutputWriter<'_> {
     }
 }
 
-fn new_part(context: &Arc<BranchContext>, filter_bits: u32, is_buffered: bool) -> Result<BranchBuilder> {
+fn new_part(context: &Arc<BranchContext>, filter_bits: u32, is_deep: bool, is_buffered: bool) -> Result<BranchBuilder> {
     let builder = match is_buffered {
         false => BranchBuilder::create(context)?,
         true => BranchBuilder::buffered(context, context.numbers.take()),
     };
-    Ok(builder.with_filter_bits(filter_bits))
+    let builder = builder.with_filter_bits(filter_bits);
+    Ok(if is_deep { builder.for_deepest_level() } else { builder })
 }
 
 /// Ends a part that is in memory. If it could not be made again from what is on the disk, it is written to a file.

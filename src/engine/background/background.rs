@@ -3,6 +3,7 @@
 use super::upkeep::Upkeep;
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
+use crate::engine::events::Events;
 use crate::engine::expiry::ExpiredSpace;
 use crate::engine::memory::arbiter::MemoryArbiter;
 use crate::engine::memory::generations::Generations;
@@ -38,6 +39,7 @@ pub(crate) struct Background {
     /// For the ticks of the expiry.
     pub(crate) write: Arc<WritePath>,
     pub(crate) statistics: Arc<Statistics>,
+    pub(crate) events: Events,
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) freeing: Freeing,

@@ -16,6 +16,7 @@ use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::task::{Task, TaskKind, WorkerRole};
 use crate::engine::scheduler::{RunNext, SchedulerState};
 use crate::engine::space::full_disk::{SPACE_CHECK, SpaceNeed};
+use crate::engine::types::events::Event;
 use crate::engine::types::stats::BackgroundKind;
 use crate::util::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -103,7 +104,19 @@ impl Background {
             }
             Task::GrowBallast | Task::LeaveFullDisk | Task::LookForExpired => of_kind(BackgroundKind::KeepSpace),
         });
-        self.perform_listed(task, listed.task())
+        let running = listed.task();
+        let is_told = running.is_of_files();
+        if is_told {
+            self.events.tell(|| Event::Began(running.describe(now)));
+        }
+        let done = self.perform_listed(task, running);
+        if is_told {
+            self.events.tell(|| {
+                let task = running.describe(self.scheduler.clock.now());
+                Event::Ended { task, error: done.as_ref().err().map(ToString::to_string) }
+            });
+        }
+        done
     }
 
     fn perform_listed(&self, task: Task, running: &RunningTask) -> Result<()> {
@@ -244,6 +257,12 @@ impl Background {
     /// Runs one piece of background work in the calling thread. Returns false if there is none, or none is due yet. The
     /// log comes first, because writers wait for it.
     pub(crate) fn step(&self) -> bool {
+        let did_something = self.step_once();
+        self.events.deliver_here();
+        did_something
+    }
+
+    fn step_once(&self) -> bool {
         if self.arbiter.rebalance_when_due() {
             self.generations.note_activity();
         }

@@ -3,6 +3,7 @@
 //!
 //! Any thread. Order of locks: `switching`, then the scheduler's state; nothing is locked inside a switch but the view.
 
+use crate::engine::events::Events;
 use crate::engine::memory::write_space::{LargeWrite, Switch, WriteSpace};
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::shared_memory::{
@@ -15,6 +16,7 @@ use crate::engine::state::delays::Delays;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
 use crate::engine::state::view::View;
+use crate::engine::types::events::Event;
 use crate::memory::{Memtable, MemtablePool};
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -34,6 +36,9 @@ pub(crate) struct Generations {
     health: Arc<Health>,
     scheduler: Arc<Scheduler>,
     pub(crate) delays: Delays,
+    events: Events,
+    /// Writes that wait for memory, and since when there are some.
+    stalls: Mutex<(usize, Duration)>,
     budget: Budget,
     /// Every number up to this one is in branch files.
     incorporated: AtomicU64,
@@ -63,6 +68,8 @@ impl Generations {
             health: Arc::clone(&shared.health),
             scheduler: Arc::clone(&shared.scheduler),
             delays: Delays::default(),
+            events: shared.events.clone(),
+            stalls: Mutex::default(),
             budget: shared.budget,
             incorporated: incorporated.0.into(),
             switching: Mutex::new(()),
@@ -118,7 +125,7 @@ impl Generations {
             drop(view);
             // Checked only now: a blocking error that other work has resolved since must not prevent a switch.
             self.health.blocking_error()?;
-            stall.since.get_or_insert_with(|| self.scheduler.clock.now());
+            stall.begin();
             self.scheduler.wait_for_memory(&mut switching);
         }
     }
@@ -324,11 +331,33 @@ struct Stall<'a> {
     since: Option<Duration>,
 }
 
+impl Stall<'_> {
+    /// Notes that it waits from now on. Does nothing if it waits already.
+    fn begin(&mut self) {
+        if self.since.is_some() {
+            return;
+        }
+        let now = self.generations.scheduler.clock.now();
+        self.since = Some(now);
+        let mut stalls = self.generations.stalls.lock();
+        if stalls.0 == 0 {
+            stalls.1 = now;
+            self.generations.events.tell(|| Event::Stalled);
+        }
+        stalls.0 += 1;
+    }
+}
+
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
-        if let Some(since) = self.since {
-            let waited = self.generations.scheduler.clock.now().saturating_sub(since);
-            self.generations.delays.note_stalled(waited.as_nanos() as u64);
+        let Some(since) = self.since else { return };
+        let now = self.generations.scheduler.clock.now();
+        self.generations.delays.note_stalled(now.saturating_sub(since).as_nanos() as u64);
+        let mut stalls = self.generations.stalls.lock();
+        stalls.0 -= 1;
+        if stalls.0 == 0 {
+            let lasted = now.saturating_sub(stalls.1);
+            self.generations.events.tell(|| Event::StallEnded { lasted });
         }
     }
 }

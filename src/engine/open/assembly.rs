@@ -6,12 +6,13 @@ use crate::engine::background::background::Background;
 use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
+use crate::engine::events::Events;
 use crate::engine::expiry::ExpiredSpace;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
 use crate::engine::resources::write_limits::WriteLimits;
-use crate::engine::scheduler::RunNext;
+use crate::engine::scheduler::{Driver, RunNext};
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
@@ -43,11 +44,13 @@ pub(super) struct OpenedStore {
 pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
     let Host { options, config, scheduler, arbiter, .. } = host;
     let OpenedStore { read, disk, log, edits, numbers, incorporated, writer_lock } = opened;
-    let (health, threads) = (Arc::new(Health::new()), WriterThreads::new());
+    let events = Events::new(options.listener.as_ref(), scheduler.driver() == Driver::Deterministic);
+    let (health, threads) = (Arc::new(Health::new(events.clone())), WriterThreads::new());
     let shared = SharedComponents {
         read: Arc::clone(&read),
         disk: Arc::clone(&disk),
         health: Arc::clone(&health),
+        events: events.clone(),
         scheduler: Arc::clone(scheduler),
         budget: config.budget,
     };
@@ -96,6 +99,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         publisher,
         write: Arc::clone(&write),
         statistics,
+        events,
         live_stats: Publisher::default(),
         freeing: Freeing::default(),
         expired_space: ExpiredSpace::default(),

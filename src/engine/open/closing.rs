@@ -24,6 +24,13 @@ impl Engine {
             std::mem::forget(Arc::clone(self));
             return Err(forked);
         }
+        let closed = self.close_once();
+        // Without a lock: the listener may close the store, too.
+        self.background.events.finish();
+        closed
+    }
+
+    fn close_once(&self) -> Result<()> {
         let _closing = self.closing.lock();
         if self.read.closed.load(Ordering::Acquire) {
             return Ok(());

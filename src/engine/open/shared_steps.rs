@@ -1,7 +1,7 @@
 //! The steps that an opening for writing and a read-only opening share: making the readers of files, checks of the
 //! manifest, recovery.
 
-use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
+use crate::branch::{BranchContext, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::expiry::Expiry;
 use crate::engine::read::cached_cursors::CachedCursors;
@@ -62,7 +62,7 @@ impl FileReaders {
             cache: Arc::clone(cache),
             files: Arc::new(FileTable::with_mode(Arc::clone(storage), FILES_OPEN_MAX, mode)),
             numbers: Arc::clone(numbers),
-            form: BranchForm { compression: options.compression, fingerprints: options.maplets },
+            form: options.branch_form(),
             extents: Arc::clone(extents),
         });
         let value_file_refs = Arc::new(ValueFileRefs::default());

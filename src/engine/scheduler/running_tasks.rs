@@ -88,7 +88,13 @@ impl RunningTask {
         self.runs_for(now).saturating_sub(Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed)))
     }
 
-    fn describe(&self, now: Duration) -> BackgroundTask {
+    /// Whether it writes branch files, or looks through them.
+    pub(crate) fn is_of_files(&self) -> bool {
+        self.scope.is_some() || self.kind == BackgroundKind::Incorporate
+    }
+
+    /// What it is and has done.
+    pub(crate) fn describe(&self, now: Duration) -> BackgroundTask {
         let user_key = |encoded: &[u8]| key::split(encoded).map(|(_, user)| user.to_vec()).unwrap_or_default();
         let scope = self.scope.as_ref();
         BackgroundTask {

@@ -1,5 +1,6 @@
 //! How the memory budget is split between Memtables, page cache, log and workers.
 
+use crate::branch::Compression;
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::resources::default_budget::default_budget;
 use crate::engine::resources::resources::{BUDGET_MAX, BUDGET_MIN, Resources, THREADS_MAX};
@@ -122,6 +123,8 @@ impl Budget {
             )));
         }
         check_write_limit(options.background_write_limit)?;
+        options.compression.check_built_in()?;
+        options.deep_compression.map_or(Ok(()), Compression::check_built_in)?;
         let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let threads = options.resources.as_ref().and_then(Resources::threads);
         let workers = options.background_threads.or(threads).unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));

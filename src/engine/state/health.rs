@@ -1,5 +1,7 @@
 //! Whether the store accepts writes, and why not. Any thread.
 
+use crate::engine::events::Events;
+use crate::engine::types::events::Event;
 use crate::util::planted::planted;
 use crate::util::sync::{AtomicU8, Mutex, Ordering};
 use crate::util::{Error, Result, fork};
@@ -12,13 +14,14 @@ const DISK_FULL: u8 = 1;
 const READ_ONLY: u8 = 2;
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Health {
     /// The process that opened the store.
     process: fork::ForkCount,
     /// `READ_ONLY` is final. Changes under the lock of `reasons`.
     state: AtomicU8,
     reasons: Mutex<Reasons>,
+    /// Told under the lock of `reasons`, so in the order of the changes.
+    events: Events,
 }
 
 #[derive(Debug, Default)]
@@ -43,8 +46,9 @@ impl Reasons {
 
 impl Health {
     /// A store that was just opened, by this process.
-    pub(crate) fn new() -> Self {
-        Self { process: fork::ForkCount::current(), state: AtomicU8::new(HEALTHY), reasons: Mutex::default() }
+    pub(crate) fn new(events: Events) -> Self {
+        let (process, state) = (fork::ForkCount::current(), AtomicU8::new(HEALTHY));
+        Self { process, state, reasons: Mutex::default(), events }
     }
 
     /// An error if the store is read-only or the caller is a forked child.
@@ -67,14 +71,20 @@ impl Health {
     pub(crate) fn poison(&self, error: &Error) {
         planted!(Bug::FailureIgnored => { return });
         let mut reasons = self.reasons.lock();
-        reasons.failure.get_or_insert_with(|| error.reason());
+        if reasons.failure.is_none() {
+            let reason = reasons.failure.insert(error.reason()).clone();
+            self.events.tell(|| Event::Failed { reason });
+        }
         self.state.store(READ_ONLY, Ordering::Release);
     }
 
     /// Refuses puts until `leave_full`. The first reason stays.
     pub(crate) fn enter_full(&self, error: &Error) {
         let mut reasons = self.reasons.lock();
-        reasons.disk_full.get_or_insert_with(|| error.clone().into_disk_full());
+        if reasons.disk_full.is_none() {
+            let full = reasons.disk_full.insert(error.clone().into_disk_full());
+            self.events.tell(|| Event::DiskFull { reason: full.reason() });
+        }
         if self.state.load(Ordering::Relaxed) == HEALTHY {
             self.state.store(DISK_FULL, Ordering::Release);
         }
@@ -83,7 +93,9 @@ impl Health {
     /// There is space on the disk again.
     pub(crate) fn leave_full(&self) {
         let mut reasons = self.reasons.lock();
-        reasons.disk_full = None;
+        if reasons.disk_full.take().is_some() {
+            self.events.tell(|| Event::DiskHasSpace);
+        }
         reasons.blocking = None;
         if self.state.load(Ordering::Relaxed) == DISK_FULL {
             self.state.store(HEALTHY, Ordering::Release);
@@ -130,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_temporary_and_a_failure_is_final() {
-        let health = Health::new();
+        let health = Health::new(Events::default());
         health.enter_full(&full());
         assert!(health.is_full() && health.check().is_ok());
         assert!(matches!(health.check_put(), Err(Error::DiskFull { .. })));

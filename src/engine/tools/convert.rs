@@ -11,7 +11,7 @@
 
 use super::offline::Readers;
 use super::verify::simulate_recovery;
-use crate::branch::{BranchForm, file_name, maplet_name};
+use crate::branch::{file_name, maplet_name};
 use crate::disk::{Component, ComponentOptions, Conversion, Version};
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::locks::{self, LockCheck};
@@ -59,7 +59,7 @@ pub(crate) fn convert(
     }
     let conversion = Conversion::new(to, state.branch_bytes.unwrap_or(budget.memtable as u64))?;
     let directory = Directory::list(&**storage)?;
-    let form = BranchForm { compression: options.compression, fingerprints: options.maplets };
+    let form = options.branch_form();
     let next_file = directory.next_file.max(state.next_file);
     let readers = Readers::writing(storage, state.identity.database, next_file, form);
     simulate_recovery(&**storage, &readers, &state)?;

@@ -6,6 +6,7 @@ pub(crate) mod change;
 pub(crate) mod compaction;
 pub(crate) mod conversion;
 pub(crate) mod effects;
+pub(crate) mod events;
 pub(crate) mod key_change;
 pub(crate) mod key_range;
 pub(crate) mod keyspace_info;

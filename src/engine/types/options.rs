@@ -1,8 +1,9 @@
 //! Options of a store and of single writes.
 
-use crate::branch::Compression;
+use crate::branch::{BranchForm, Compression};
 pub use crate::disk::{DiskComponent, LevelFilters, LevelsOptions};
 use crate::engine::resources::resources::Resources;
+use crate::engine::types::events::EventListener;
 pub use crate::memory::MemoryComponent;
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
@@ -76,6 +77,10 @@ pub struct Options {
     pub sync_interval: Option<Duration>,
     /// Compression of new branch files.
     pub compression: Compression,
+    /// Compression of the oldest data: of files in the deepest level of the tree, which have most of the data and are
+    /// rewritten least. So new data can be stored fast and old data small. `None`: `compression`. A keyspace with a compression of its own
+    /// has that everywhere.
+    pub deep_compression: Option<Compression>,
     /// Whether to create the store if it does not exist.
     pub create_if_missing: bool,
     /// `None`: the store shares the background threads of all such stores of the process. As many of them merge as there
@@ -112,12 +117,23 @@ pub struct Options {
     /// one, it is opened for writing with that one only. The operators of `merge_operators` are found by their names, so
     /// later openings need not set them.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Is told what the store does: merges, stalls, a full disk, failures. `None`: nothing is.
+    pub listener: Option<Arc<dyn EventListener>>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
     pub force_cut: bool,
 }
 
 impl Options {
+    /// How branch files are written.
+    pub(crate) fn branch_form(&self) -> BranchForm {
+        BranchForm {
+            compression: self.compression,
+            deep_compression: self.deep_compression.unwrap_or(self.compression),
+            fingerprints: self.maplets,
+        }
+    }
+
     /// The default options.
     #[must_use]
     pub fn new() -> Self {
@@ -152,6 +168,12 @@ impl Options {
     #[must_use]
     pub fn compression(self, compression: Compression) -> Self {
         Self { compression, ..self }
+    }
+
+    /// Sets the field `deep_compression`.
+    #[must_use]
+    pub fn deep_compression(self, compression: impl Into<Option<Compression>>) -> Self {
+        Self { deep_compression: compression.into(), ..self }
     }
 
     /// Sets the field `create_if_missing`.
@@ -208,6 +230,12 @@ impl Options {
         Self { merge_operator: Some(Arc::new(operator)), ..self }
     }
 
+    /// Sets the field `listener` to this one, in an `Arc`. A program that has an `Arc` sets the field itself.
+    #[must_use]
+    pub fn listener(self, listener: impl EventListener + 'static) -> Self {
+        Self { listener: Some(Arc::new(listener)), ..self }
+    }
+
     /// Sets the field `force_cut`.
     #[must_use]
     pub fn force_cut(self, force: bool) -> Self {
@@ -223,6 +251,7 @@ impl Default for Options {
             durability: Durability::Buffered,
             sync_interval: Some(Duration::from_millis(100)),
             compression: Compression::None,
+            deep_compression: None,
             create_if_missing: true,
             background_threads: None,
             snapshot_age_limit: None,
@@ -232,6 +261,7 @@ impl Default for Options {
             disk_component: None,
             maplets: true,
             merge_operator: None,
+            listener: None,
             force_cut: false,
         }
     }

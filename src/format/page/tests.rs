@@ -83,15 +83,23 @@ fn a_page_of_another_layout_is_an_error() {
 }
 
 #[test]
-fn an_lz4_block_with_a_wrong_length_is_rejected() {
+fn a_block_with_a_wrong_length_is_rejected() {
     let raw = vec![5u8; 10_000];
-    let block = lz4_flex::block::compress(&raw);
+    wrong_lengths_are_rejected(&raw, &lz4_flex::block::compress(&raw), Compression::Lz4);
+    let mut packed = Vec::new();
+    match zstd::Packer::default().pack(&raw, &mut packed) {
+        Ok(length) => wrong_lengths_are_rejected(&raw, &packed[..length], Compression::Zstd),
+        Err(error) => assert!(!zstd::IS_BUILT_IN && error.to_string().contains("feature `zstd`"), "{error}"),
+    }
+}
+
+fn wrong_lengths_are_rejected(raw: &[u8], block: &[u8], compression: Compression) {
     let mut header = sample(0, 0).1;
-    header.compression = Compression::Lz4;
+    header.compression = compression;
     header.stored_len = block.len() as u32;
     header.raw_len = raw.len() as u32;
     let mut page = vec![0; stored_bytes(block.len())];
-    page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + block.len()].copy_from_slice(&block);
+    page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + block.len()].copy_from_slice(block);
     let mut out = vec![0; raw.len()];
     decompress(&page, &header, &mut out, Path::new("x")).unwrap();
     assert_eq!(out, raw);

@@ -517,9 +517,13 @@ fn each_keyspace_has_its_compression() {
     let (leveled, tiered) = (LevelsOptions::leveled(), LevelsOptions::tiered());
     for component in [DiskComponent::Trunk, DiskComponent::Levels(leveled), DiskComponent::Levels(tiered)] {
         let storage = memory();
-        let options = Options::new().memory_budget(8 << 20).disk_component(component);
+        let options = Options::new().memory_budget(8 << 20).disk_component(component.clone());
         let db = Db::open_with(Arc::clone(&storage), options.clone()).unwrap();
-        let packed = || KeyspaceOptions::new().compression(Compression::Lz4);
+        let compression = match component {
+            DiskComponent::Trunk => Compression::Lz4,
+            _ => Compression::Zstd,
+        };
+        let packed = || KeyspaceOptions::new().compression(compression);
         db.keyspace("packed", packed()).unwrap();
         let fill = |db: &Db, byte: u8| {
             for (own, at) in

@@ -1,6 +1,8 @@
 //! Tests of each call of the public interface.
 
 mod approximate_size;
+mod compression;
+mod events;
 mod examples;
 mod item_cache;
 mod iterators;

@@ -51,8 +51,14 @@ impl World {
 
     fn with(storage: Arc<dyn Storage>, seed: u64, keys: u64, disk_component: Option<DiskComponent>) -> Self {
         let mut random = Random(seed);
-        let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
-        let options = tiny().compression(compression).maplets(random.one_in(2)).disk_component(disk_component);
+        let compressions = [Compression::None, Compression::None, Compression::Lz4, Compression::Zstd];
+        let compression = compressions[random.below(4) as usize];
+        let deep = random.one_in(3).then(|| compressions[random.below(4) as usize]);
+        let options = tiny()
+            .compression(compression)
+            .deep_compression(deep)
+            .maplets(random.one_in(2))
+            .disk_component(disk_component);
         let options = match seed / 2 % 3 {
             0 => options,
             1 => options.merge_operator(Append),

@@ -2,7 +2,7 @@
 
 use alluvium::merge_operators::Add;
 use alluvium::{
-    Cancellation, CompactOptions, Compression, DiskComponent, Durability, Goal, LevelFilters, LevelsOptions,
+    Cancellation, CompactOptions, Compression, DiskComponent, Durability, Event, Goal, LevelFilters, LevelsOptions,
     MemoryComponent, Options, Resources, TransactOptions, WriteOptions,
 };
 use std::fmt::Debug;
@@ -45,6 +45,7 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
         durability(Durability::Sync) = Durability::Sync;
         sync_interval(second) = Some(second);
         compression(Compression::Lz4) = Compression::Lz4;
+        deep_compression(Compression::Lz4) = Some(Compression::Lz4);
         create_if_missing(false) = false;
         background_threads(3) = Some(3);
         snapshot_age_limit(second) = Some(second);
@@ -54,10 +55,12 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
         disk_component(DiskComponent::Trunk) = Some(DiskComponent::Trunk);
         maplets(false) = false;
         merge_operator(Add) = Some(Arc::new(Add));
+        listener(|_: &Event| ()) = Some(Arc::new(|_: &Event| ()));
         force_cut(true) = true;
     }
     check! { WriteOptions,
         durability(Durability::Unlogged) = Some(Durability::Unlogged);
+        frees_space(true) = true;
     }
     check! { TransactOptions,
         attempts(3) = 3;

@@ -42,7 +42,7 @@ impl Plan {
         let options = Options::new()
             .memory_budget(budget)
             .background_threads(workers as usize)
-            .compression(if random.below(2) == 0 { Compression::None } else { Compression::Lz4 })
+            .compression([Compression::None, Compression::Lz4, Compression::Zstd][random.below(3) as usize])
             .sync_interval(
                 [Some(Duration::from_millis(100)), Some(Duration::from_millis(10)), None][random.below(3) as usize],
             )
@@ -76,7 +76,7 @@ mod tests {
             ("closed", count(|plan| plan.end == End::Close)),
             ("verified", count(|plan| plan.verify)),
             ("cut", count(|plan| plan.options.force_cut)),
-            ("compressed", count(|plan| plan.options.compression == Compression::Lz4)),
+            ("compressed", count(|plan| plan.options.compression != Compression::None)),
             ("never synced by itself", count(|plan| plan.options.sync_interval.is_none())),
             ("short", count(|plan| plan.after < Duration::from_millis(60))),
             ("long", count(|plan| plan.after > Duration::from_secs(5))),

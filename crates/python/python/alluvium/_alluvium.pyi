@@ -121,7 +121,7 @@ class DB(View):
         block_size: SupportsIndex | None = None,
         block_restart_interval: SupportsIndex | None = None,
         max_file_size: SupportsIndex | None = None,
-        compression: Literal["lz4", "snappy", b"lz4", b"snappy"] | None = "lz4",
+        compression: Literal["lz4", "snappy", "zstd", b"lz4", b"snappy", b"zstd"] | None = "lz4",
         bloom_filter_bits: SupportsIndex = 0,
         comparator: None = None,
         comparator_name: None = None,

@@ -121,7 +121,8 @@ impl Pass<'_> {
             if self.tuning.is_leveled() { version.targets().height(level) } else { version.height(level) as usize };
         let small = self.tuning.small_file_bytes();
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
-        writer.with_filter_bits(self.tuning.filter_bits(height))
+        // What comes from memory is young, also if there is no other level yet.
+        writer.with_filter_bits(self.tuning.filter_bits(height)).deepest(height == 0 && level > 0)
     }
 }
 

@@ -13,7 +13,7 @@ impl Pass<'_> {
     pub fn incorporate(&self, root: &Node, source: FromMemory<'_>) -> Result<Option<(NewParts, u64)>> {
         let cuts = self.cuts(root, self.options.branch_bytes);
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
-        let mut output = self.output(&cuts, bytes_max);
+        let mut output = self.output(&cuts, bytes_max, false);
         let bottom = source.is_oldest && root.is_leaf() && root.bundles.is_empty();
         source.entries.seek_first()?;
         if !output.copy(source.entries, source.tombstones, None, bottom)? {

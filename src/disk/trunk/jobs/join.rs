@@ -14,7 +14,7 @@ impl Pass<'_> {
     /// range alone. `None` if `progress` ended it.
     pub fn join(&self, leaves: &[Arc<Node>]) -> Result<Option<MergedRun>> {
         let reused = neighbours::reusable(leaves, self.options);
-        let mut output = self.output(&[], self.options.part_bytes);
+        let mut output = self.output(&[], self.options.part_bytes, true);
         reused.iter().for_each(|branch| output.add_reused(branch));
         for leaf in leaves {
             let is_reused = |branch: &Arc<Branch>| reused.iter().any(|reused| Arc::ptr_eq(reused, branch));

@@ -27,8 +27,8 @@ impl Pass<'_> {
     pub fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Option<MergedRun>> {
         let cuts = self.cuts(node, merge_range::load(node, range.clone()).bytes);
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
-        let mut output = self.output(&cuts, bytes_max);
         let bottom = node.is_leaf() && planted!(range.start == 0, Bug::TombstoneDroppedEarly => true);
+        let mut output = self.output(&cuts, bytes_max, bottom);
         let mut all_reused = Vec::new();
         for piece in pieces(node, &range) {
             let lower = node.slot_lower(piece.slots.start);

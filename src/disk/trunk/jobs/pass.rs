@@ -21,9 +21,10 @@ pub struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// The output of a pass whose part files end at `cuts`, at key gaps, and at `bytes_max`.
-    pub fn output<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PassOutput<'b> {
-        let writer = OutputWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max);
+    /// The output of a pass whose part files end at `cuts`, at key gaps, and at `bytes_max`. `is_deep` says that it is the
+    /// oldest data of leaves.
+    pub fn output<'b>(&'b self, cuts: &'b [Key], bytes_max: u64, is_deep: bool) -> PassOutput<'b> {
+        let writer = OutputWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max).deepest(is_deep);
         self.output_of(writer.split_at_gaps_from(*self.options.reused_bytes().start()))
     }
 

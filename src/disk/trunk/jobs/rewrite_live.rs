@@ -12,7 +12,8 @@ impl Pass<'_> {
     /// Writes the live data of a file to a new one. `None` if `progress` ended it. Data that has become dead since the
     /// choice is copied as well. No dead data becomes live.
     pub fn rewrite_live(&self, file: &RewriteLive) -> Result<Option<NewParts>> {
-        let mut output = self.output_of(OutputWriter::new(self.context, &[], 0, u64::MAX));
+        // The disk is full, so the new file shall be small.
+        let mut output = self.output_of(OutputWriter::new(self.context, &[], 0, u64::MAX).deepest(true));
         let runs = run::group([&file.branch]);
         for (lower, upper) in &file.live {
             let tombstones = run::range_tombstones(&runs, lower, upper.as_deref())?;

@@ -39,7 +39,7 @@ impl Settings {
             .memory_budget(memory_budget)
             .durability(if random.one_in(8) { Durability::Sync } else { Durability::Buffered })
             .sync_interval(interval.map(Duration::from_millis))
-            .compression(if random.one_in(2) { Compression::Lz4 } else { Compression::None })
+            .compression([Compression::None, Compression::Lz4, Compression::Zstd][random.below(3) as usize])
             .background_threads(1 + random.below(4) as usize)
             .write_buffer(random.one_in(4).then_some((memory_budget / 6).clamp(32 << 10, 100 << 10)))
             .memory_component([MemoryComponent::TwoLevel, MemoryComponent::Skiplist][random.below(2) as usize])

@@ -1,0 +1,11 @@
+//! What a store tells a program about itself while it runs.
+
+mod event;
+mod listener;
+#[cfg(feature = "tracing")]
+mod tracing;
+
+pub use event::Event;
+pub use listener::EventListener;
+#[cfg(feature = "tracing")]
+pub use tracing::TracingListener;
