@@ -114,7 +114,8 @@ pub fn message_of(error: &Error) -> String {
         }
         Error::NoStore { path, .. } if matches!(path.try_exists(), Ok(false)) => {
             format!(
-                "no store at {}: nothing is there; `put`, `load`, `import` and `keyspaces create` create one",
+                "no store at {}: nothing is there; `put`, `load`, `import` and `keyspaces create` create one, and \
+                 `mkfs` one with a file system",
                 path.display()
             )
         }

@@ -61,8 +61,8 @@ the file system is mounted, or says why it is not.
 A change is safe from the death of the process when its system call has returned, and from a power loss after `fsync`,
 or about 100 ms later. With --write-back on, the kernel keeps written content for some seconds before the store gets it.
 
-If the disk is full, writes fail with ENOSPC, and files that are not open can be removed. If the store can write no
-more, changes fail with EROFS.
+If the disk is full, writes fail with ENOSPC, and files can still be removed and cut. If the store can write no more,
+changes fail with EROFS. A mount whose process was killed gives errors until `alluvium unmount DIR` removes it.
 
 Mounting needs Linux with FUSE, and root or the program `fusermount3` (package fuse3).
 
@@ -111,7 +111,7 @@ pub enum Switch {
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     match text {
         "0" | "0s" | "0ms" => Ok(Duration::ZERO),
-        text => parse_duration(text),
+        text => parse_duration(text).map_err(|error| format!("{error}, or 0")),
     }
 }
 

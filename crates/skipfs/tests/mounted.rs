@@ -136,9 +136,13 @@ fn attributes_are_kept() {
         std::os::unix::fs::chown(&file, Some(12), Some(13)).unwrap();
         let found = fs::metadata(&file).unwrap();
         assert_eq!((found.uid(), found.gid(), found.permissions().mode() & 0o7777), (12, 13, 0o751));
-        let time = std::time::UNIX_EPOCH + std::time::Duration::new(12_345, 678);
-        File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
-        assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), time);
+        // Before 1970 the nanoseconds count forwards, too: once they were taken away.
+        let epoch = std::time::UNIX_EPOCH;
+        let (ten, quarter) = (std::time::Duration::from_secs(10), std::time::Duration::from_millis(250));
+        for time in [epoch + ten + quarter, epoch - ten + quarter, epoch - quarter, epoch - ten, epoch] {
+            File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+            assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), time);
+        }
 
         rustix::fs::setxattr(&file, "user.color", b"brown", XattrFlags::empty()).unwrap();
         let exists = rustix::fs::setxattr(&file, "user.color", b"", XattrFlags::CREATE);

@@ -1,6 +1,6 @@
 //! `Adapter`: the kernel's requests, each passed to the request of `SkipFs` of the same name. Threads of the session.
 
-use super::convert::{attributes, errno, kind, nothing, set_time};
+use super::convert::{attributes, errno, kind, nothing, requested, set_time};
 use super::handles::Handles;
 use super::options::MountOptions;
 use crate::error::FsResult;
@@ -169,7 +169,7 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
             size,
             atime: atime.map(set_time),
             mtime: mtime.map(set_time),
-            ctime: ctime.map(Into::into),
+            ctime: ctime.map(requested),
             // The kernel's flag for it is not passed on by `fuser`.
             drop_privileges: request.uid() != 0,
         };

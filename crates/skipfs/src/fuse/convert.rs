@@ -4,7 +4,7 @@ use crate::error::FsError;
 use crate::format::{Attributes, FileKind, Timestamp};
 use crate::fs::SetTime;
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The unit of I/O that `stat` recommends.
 const BLOCK_BYTES: u32 = 4096;
@@ -66,6 +66,17 @@ pub(super) fn nothing() -> FileAttr {
 pub(super) fn set_time(time: TimeOrNow) -> SetTime {
     match time {
         TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::To(time.into()),
+        TimeOrNow::SpecificTime(time) => SetTime::To(requested(time)),
+    }
+}
+
+/// A moment as the kernel has sent it. Of one before 1970 `fuser` subtracts the nanoseconds, which the kernel adds.
+pub(super) fn requested(time: SystemTime) -> Timestamp {
+    match UNIX_EPOCH.duration_since(time) {
+        Ok(before) if !before.is_zero() => Timestamp {
+            seconds: i64::try_from(before.as_secs()).map_or(i64::MIN, |seconds| -seconds),
+            nanoseconds: before.subsec_nanos(),
+        },
+        _ => time.into(),
     }
 }
