@@ -28,17 +28,17 @@ pub fn run(common: &Common, mount: &Mount) -> Result<(), Failure> {
         common.db = Some(path);
     }
     let store = common.directory()?;
+    let db = common.open_existing()?;
+    let fs = SkipFs::open(AlluviumStore::of(db, Some(store.to_owned()))).map_err(|error| match error.errno() {
+        libc::ENOENT => no_file_system(store),
+        _ => error.into(),
+    })?;
     if store.starts_with(&directory) {
         let (store, place) = (store.display(), directory.display());
         return Err(Failure::Usage(format!(
             "a mount at {place} would hide its own store, {store}; choose another directory"
         )));
     }
-    let db = common.open_existing()?;
-    let fs = SkipFs::open(AlluviumStore::of(db, Some(store.to_owned()))).map_err(|error| match error.errno() {
-        libc::ENOENT => no_file_system(store),
-        _ => error.into(),
-    })?;
     let mounted = spawn(Arc::new(fs), &directory, &options(mount, store))?;
     let mut output = Output::new();
     let (shown, place) = (store.display(), directory.display());
