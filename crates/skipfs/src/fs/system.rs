@@ -197,7 +197,7 @@ impl<S: Store> SkipFs<S> {
         let removals = changes.removals();
         let (mut batch, states) = changes.finish()?;
         let without_times = match removals {
-            Some(removals) if change::is_only_times(&states, locks).unwrap_or(false) => Some(removals),
+            Some(removals) if change::is_only_times(&states, locks)? => Some(removals),
             _ => None,
         };
         if !batch.is_empty() {
