@@ -103,6 +103,12 @@ impl<S: Store> SkipFs<S> {
             Location::Entry { directory, name } => key::entry(*directory, name),
             Location::Own => key::inode(inode.ino),
         };
+        // It may have got other names since its entry was read, and then has a record of its own.
+        if let (Location::Entry { .. }, Some(bytes)) = (&state.location, self.store.get(&key::inode(inode.ino))?) {
+            state.record = Some(Record::decode(&bytes).map_err(damaged(&key))?);
+            state.location = Location::Own;
+            return Ok(());
+        }
         let bytes = self.store.get(&key)?.ok_or_else(|| FsError::damaged(&key, "there is none"))?;
         let record = Record::decode(&bytes).map_err(damaged(&key))?;
         if record.attributes.ino != inode.ino {
