@@ -65,7 +65,7 @@ mod built_in {
 
     /// Packs nothing.
     #[derive(Debug, Default)]
-    pub struct Packer;
+    pub struct Packer(());
 
     impl Packer {
         /// Always an error.

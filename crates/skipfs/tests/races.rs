@@ -174,3 +174,29 @@ fn a_record_that_was_read_before_a_change_is_not_used() {
         assert_eq!(fs.read(ino, 0, 9).unwrap(), b"silty", "{layout:?}");
     }
 }
+
+/// As above, but the other request gives the file a second name, which moves its record out of the entry that was read.
+/// Once the lookup took the entry, now a link, for a damaged record.
+#[test]
+fn a_record_that_moved_after_its_entry_was_read_is_found() {
+    for layout in LAYOUTS {
+        let after_get: Arc<Hook> = Arc::default();
+        let store = Hooked { store: Memory::new().open(), after_get: Arc::clone(&after_get) };
+        SkipFs::mkfs(&store, &small(layout)).unwrap();
+        let fs = Arc::new(SkipFs::open(store).unwrap());
+        let directory = fs.mkdir(ROOT, b"x", 0o755, CALLER).unwrap().ino;
+        let ino = fs.create(ROOT, b"file", 0o644, CALLER).unwrap().ino;
+        fs.release(ino).unwrap();
+        fs.forget(ino, 1);
+        let other = Arc::clone(&fs);
+        *after_get.lock().unwrap() = Some(Box::new(move || {
+            let ino = other.lookup(ROOT, b"file").unwrap().ino;
+            other.link(ino, directory, b"more").unwrap();
+            other.forget(ino, 2);
+        }));
+        assert_eq!(fs.lookup(ROOT, b"file").unwrap().nlink, 2, "{layout:?}");
+        fs.unlink(ROOT, b"file").unwrap();
+        assert_eq!(fs.getattr(ino).unwrap().nlink, 1, "{layout:?}");
+        assert!(check(fs.store()).unwrap().is_sound(), "{layout:?}");
+    }
+}

@@ -50,6 +50,16 @@ pub(super) fn damaged(key: &[u8]) -> impl FnOnce(crate::format::Malformed) -> Fs
     move |error| FsError::damaged(key, error)
 }
 
+/// Takes a record that was read from the store under a key.
+fn set_record(inode: &Inode, state: &mut State, key: &[u8], record: Record) -> FsResult<()> {
+    if record.attributes.ino != inode.ino {
+        let what = format!("inode number: expected {}, found {}", inode.ino, record.attributes.ino);
+        return Err(FsError::damaged(key, what));
+    }
+    state.record = Some(record);
+    Ok(())
+}
+
 /// Fails for names that no entry can have.
 pub(super) fn check_name(name: &[u8]) -> FsResult<()> {
     match name {
@@ -99,24 +109,18 @@ impl<S: Store> SkipFs<S> {
         if state.record.is_some() {
             return Ok(());
         }
-        let key = match &state.location {
-            Location::Entry { directory, name } => key::entry(*directory, name),
-            Location::Own => key::inode(inode.ino),
-        };
-        // It may have got other names since its entry was read, and then has a record of its own.
-        if let (Location::Entry { .. }, Some(bytes)) = (&state.location, self.store.get(&key::inode(inode.ino))?) {
-            state.record = Some(Record::decode(&bytes).map_err(damaged(&key))?);
-            state.location = Location::Own;
-            return Ok(());
+        let stored = |key: &[u8]| self.store.get(key)?.ok_or_else(|| FsError::damaged(key, "there is none"));
+        if let Location::Entry { directory, name } = &state.location {
+            let key = key::entry(*directory, name);
+            match Entry::decode(&stored(&key)?).map_err(damaged(&key))? {
+                Entry::Embedded(record) => return set_record(inode, state, &key, record),
+                // It got another name after its entry was read and before it was locked.
+                Entry::Link { .. } => state.location = Location::Own,
+            }
         }
-        let bytes = self.store.get(&key)?.ok_or_else(|| FsError::damaged(&key, "there is none"))?;
-        let record = Record::decode(&bytes).map_err(damaged(&key))?;
-        if record.attributes.ino != inode.ino {
-            let what = format!("inode number: expected {}, found {}", inode.ino, record.attributes.ino);
-            return Err(FsError::damaged(&key, what));
-        }
-        state.record = Some(record);
-        Ok(())
+        let key = key::inode(inode.ino);
+        let record = Record::decode(&stored(&key)?).map_err(damaged(&key))?;
+        set_record(inode, state, &key, record)
     }
 
     /// The inode of a name; `None` if there is none. Requires a lock on the directory.
