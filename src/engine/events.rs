@@ -1,12 +1,12 @@
-//! Passes the events of a store to its listener, one at a time and in their order. Any thread may tell one, under any lock:
-//! nothing waits for the listener but closing.
+//! Passes the events of a store to its listener, one at a time and in their order. Any thread may add one, under any lock:
+//! only closing waits for the listener.
 //!
 //! Invariants:
-//! 1. At most one thread delivers: the one that has set `delivering`, or that was started by it. It holds no lock while the
-//!    listener hears, and takes the next event only afterwards.
-//! 2. Whoever tells an event while nobody delivers starts a thread, which delivers until nothing waits. If the system refuses a
-//!    thread, the next event, or closing, tries again.
-//! 3. What is told under one lock is heard in the order of that lock. So `Health` tells under its lock.
+//! 1. At most one thread delivers: the one that has set `delivering`, or that was started by it. It holds no lock while it
+//!    calls the listener, and takes the next event only afterwards.
+//! 2. A thread that adds an event while none delivers starts one, which delivers until nothing waits. If the system refuses
+//!    a thread, the next event, or closing, tries again.
+//! 3. Events that are added under one lock are delivered in the order of that lock. So `Health` adds them under its lock.
 
 use crate::engine::types::events::{Event, EventListener};
 use crate::util::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -57,8 +57,8 @@ impl Events {
         }))
     }
 
-    /// Tells the listener of an event, which is only made if there is one.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
+    /// Adds an event for the listener. It is only made if there is one.
+    pub(crate) fn add(&self, event: impl FnOnce() -> Event) {
         let Some(delivery) = &self.0 else { return };
         let mut queue = delivery.queue.lock();
         if queue.waiting.len() < WAITING_MAX {
@@ -76,7 +76,7 @@ impl Events {
         }
     }
 
-    /// Waits until everything was heard. Returns at once on the thread of the listener.
+    /// Waits until everything was delivered. Returns at once on the thread of the listener.
     pub(crate) fn finish(&self) {
         let Some(delivery) = &self.0 else { return };
         if delivery.is_deterministic {
@@ -132,7 +132,7 @@ impl Delivery {
         while let Some(event) = queue.next() {
             drop(queue);
             // A panic of the listener ends the call. Its message was printed.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.listener.hear(&event)));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.listener.on_event(&event)));
             queue = self.queue.lock();
         }
         queue.delivering = None;
@@ -151,10 +151,10 @@ mod tests {
         Event::StallEnded { lasted: Duration::from_millis(ms) }
     }
 
-    /// A listener that keeps what it hears, and events for it. It waits before the first event until it is released.
+    /// A listener that keeps its events, and events for it. It waits before the first event until it is released.
     fn recorded() -> (Events, Arc<Mutex<Vec<Event>>>, Arc<AtomicBool>) {
-        let (heard, released) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (kept, gate) = (Arc::clone(&heard), Arc::clone(&released));
+        let (seen, released) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (kept, gate) = (Arc::clone(&seen), Arc::clone(&released));
         let listener: Arc<dyn EventListener> = Arc::new(move |event: &Event| {
             while !gate.load(Ordering::Acquire) {
                 thread::yield_now();
@@ -162,34 +162,34 @@ mod tests {
             kept.lock().push(event.clone());
             assert_ne!(*event, stall(2), "a listener may panic");
         });
-        (Events::new(Some(&listener), false), heard, released)
+        (Events::new(Some(&listener), false), seen, released)
     }
 
     #[test]
-    fn events_are_heard_once_and_in_order_also_after_a_panic() {
-        let (events, heard, released) = recorded();
-        (0..5).for_each(|ms| events.tell(|| stall(ms)));
-        assert!(heard.lock().is_empty(), "telling does not wait for the listener");
+    fn events_come_once_and_in_order_also_after_a_panic() {
+        let (events, seen, released) = recorded();
+        (0..5).for_each(|ms| events.add(|| stall(ms)));
+        assert!(seen.lock().is_empty(), "adding does not wait for the listener");
         released.store(true, Ordering::Release);
         events.finish();
-        assert_eq!(*heard.lock(), (0..5).map(stall).collect::<Vec<_>>());
-        events.tell(|| stall(9));
+        assert_eq!(*seen.lock(), (0..5).map(stall).collect::<Vec<_>>());
+        events.add(|| stall(9));
         events.finish();
-        assert_eq!(heard.lock().len(), 6);
+        assert_eq!(seen.lock().len(), 6);
     }
 
     #[test]
-    fn a_slow_listener_is_told_what_it_missed() {
-        let (events, heard, released) = recorded();
+    fn a_slow_listener_learns_how_many_it_missed() {
+        let (events, seen, released) = recorded();
         let all = WAITING_MAX as u64 + 100;
-        (0..all).for_each(|ms| events.tell(|| stall(ms)));
+        (0..all).for_each(|ms| events.add(|| stall(ms)));
         released.store(true, Ordering::Release);
         events.finish();
-        let heard = heard.lock();
-        let Some(Event::Missed { events: missed }) = heard.last() else { panic!("{:?}", heard.last()) };
+        let seen = seen.lock();
+        let Some(Event::Missed { events: missed }) = seen.last() else { panic!("{:?}", seen.last()) };
         // One may have been taken out of the queue before it was full.
         assert!((99..=100).contains(missed), "{missed}");
-        assert_eq!(heard.len() as u64 - 1 + missed, all);
+        assert_eq!(seen.len() as u64 - 1 + missed, all);
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
         });
         let events = Events::new(Some(&listener), false);
         *slot.lock() = events.clone();
-        events.tell(|| Event::Stalled);
+        events.add(|| Event::Stalled);
         events.finish();
         *slot.lock() = Events::default();
-        Events::default().tell(|| panic!("made for nobody"));
+        Events::default().add(|| panic!("made without a listener"));
     }
 }

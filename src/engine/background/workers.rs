@@ -105,13 +105,13 @@ impl Background {
             Task::GrowBallast | Task::LeaveFullDisk | Task::LookForExpired => of_kind(BackgroundKind::KeepSpace),
         });
         let running = listed.task();
-        let is_told = running.is_of_files();
-        if is_told {
-            self.events.tell(|| Event::Began(running.describe(now)));
+        let is_event = running.is_of_files();
+        if is_event {
+            self.events.add(|| Event::Began(running.describe(now)));
         }
         let done = self.perform_listed(task, running);
-        if is_told {
-            self.events.tell(|| {
+        if is_event {
+            self.events.add(|| {
                 let task = running.describe(self.scheduler.clock.now());
                 Event::Ended { task, error: done.as_ref().err().map(ToString::to_string) }
             });

@@ -342,7 +342,7 @@ impl Stall<'_> {
         let mut stalls = self.generations.stalls.lock();
         if stalls.0 == 0 {
             stalls.1 = now;
-            self.generations.events.tell(|| Event::Stalled);
+            self.generations.events.add(|| Event::Stalled);
         }
         stalls.0 += 1;
     }
@@ -357,7 +357,7 @@ impl Drop for Stall<'_> {
         stalls.0 -= 1;
         if stalls.0 == 0 {
             let lasted = now.saturating_sub(stalls.1);
-            self.generations.events.tell(|| Event::StallEnded { lasted });
+            self.generations.events.add(|| Event::StallEnded { lasted });
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Health {
     /// `READ_ONLY` is final. Changes under the lock of `reasons`.
     state: AtomicU8,
     reasons: Mutex<Reasons>,
-    /// Told under the lock of `reasons`, so in the order of the changes.
+    /// Added to under the lock of `reasons`, so in the order of the changes.
     events: Events,
 }
 
@@ -73,7 +73,7 @@ impl Health {
         let mut reasons = self.reasons.lock();
         if reasons.failure.is_none() {
             let reason = reasons.failure.insert(error.reason()).clone();
-            self.events.tell(|| Event::Failed { reason });
+            self.events.add(|| Event::Failed { reason });
         }
         self.state.store(READ_ONLY, Ordering::Release);
     }
@@ -83,7 +83,7 @@ impl Health {
         let mut reasons = self.reasons.lock();
         if reasons.disk_full.is_none() {
             let full = reasons.disk_full.insert(error.clone().into_disk_full());
-            self.events.tell(|| Event::DiskFull { reason: full.reason() });
+            self.events.add(|| Event::DiskFull { reason: full.reason() });
         }
         if self.state.load(Ordering::Relaxed) == HEALTHY {
             self.state.store(DISK_FULL, Ordering::Release);
@@ -94,7 +94,7 @@ impl Health {
     pub(crate) fn leave_full(&self) {
         let mut reasons = self.reasons.lock();
         if reasons.disk_full.take().is_some() {
-            self.events.tell(|| Event::DiskHasSpace);
+            self.events.add(|| Event::DiskHasSpace);
         }
         reasons.blocking = None;
         if self.state.load(Ordering::Relaxed) == DISK_FULL {

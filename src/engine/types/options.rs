@@ -117,7 +117,7 @@ pub struct Options {
     /// one, it is opened for writing with that one only. The operators of `merge_operators` are found by their names, so
     /// later openings need not set them.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// Is told what the store does: merges, stalls, a full disk, failures. `None`: nothing is.
+    /// Gets events of the store: merges, stalls, a full disk, failures. `None`: there is none.
     pub listener: Option<Arc<dyn EventListener>>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.

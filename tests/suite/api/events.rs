@@ -1,4 +1,4 @@
-//! `Options::listener`: what it hears, and in which order.
+//! `Options::listener`: which events it gets, and in which order.
 
 use alluvium::internals::DeterministicDb;
 use alluvium::storage::simulated::SimulatedStorage;
@@ -6,21 +6,21 @@ use alluvium::{BackgroundKind, Db, Error, Event, Options};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-type Heard = Arc<Mutex<Vec<Event>>>;
+type Seen = Arc<Mutex<Vec<Event>>>;
 
-/// Options with a listener that keeps what it hears.
-fn kept(options: Options) -> (Options, Heard) {
-    let heard = Heard::default();
-    let events = Arc::clone(&heard);
-    (options.listener(move |event: &Event| events.lock().unwrap().push(event.clone())), heard)
+/// Options with a listener that keeps its events.
+fn kept(options: Options) -> (Options, Seen) {
+    let seen = Seen::default();
+    let events = Arc::clone(&seen);
+    (options.listener(move |event: &Event| events.lock().unwrap().push(event.clone())), seen)
 }
 
 fn small() -> Options {
     Options::new().memory_budget(1 << 20).sync_interval(None)
 }
 
-fn taken(heard: &Heard) -> Vec<Event> {
-    std::mem::take(&mut heard.lock().unwrap())
+fn taken(seen: &Seen) -> Vec<Event> {
+    std::mem::take(&mut seen.lock().unwrap())
 }
 
 /// A short name, without what depends on sizes and times.
@@ -35,7 +35,7 @@ fn name(event: &Event) -> String {
 
 fn position(events: &[Event], is_wanted: impl Fn(&Event) -> bool) -> usize {
     let at = events.iter().position(is_wanted);
-    at.unwrap_or_else(|| panic!("not heard: {:?}", events.iter().map(name).collect::<Vec<_>>()))
+    at.unwrap_or_else(|| panic!("missing: {:?}", events.iter().map(name).collect::<Vec<_>>()))
 }
 
 /// Tasks end in the order in which they began, since these stores run one after the other.
@@ -52,9 +52,9 @@ fn expect_pairs(events: &[Event]) {
 }
 
 #[test]
-fn a_stall_is_heard_with_its_end_around_the_work_that_ends_it() {
+fn a_stall_is_reported_with_its_end_around_the_work_that_ends_it() {
     let disk = SimulatedStorage::new(1);
-    let (options, heard) = kept(small());
+    let (options, seen) = kept(small());
     let db = DeterministicDb::open(Arc::new(disk), options).unwrap();
     // No background work is done until a put waits for memory.
     let mut number = 0_u32;
@@ -64,7 +64,7 @@ fn a_stall_is_heard_with_its_end_around_the_work_that_ends_it() {
         assert!(number < 100_000, "no put waits for memory");
     }
     db.close().unwrap();
-    let events = taken(&heard);
+    let events = taken(&seen);
     expect_pairs(&events);
     let stalled = position(&events, |event| *event == Event::Stalled);
     let over = position(&events, |event| matches!(event, Event::StallEnded { .. }));
@@ -77,10 +77,10 @@ fn a_stall_is_heard_with_its_end_around_the_work_that_ends_it() {
 }
 
 #[test]
-fn a_full_disk_is_heard_until_there_is_space() {
+fn a_full_disk_is_reported_until_there_is_space() {
     let disk = SimulatedStorage::new(1);
     disk.set_capacity(Some(8 << 20));
-    let (options, heard) = kept(small());
+    let (options, seen) = kept(small());
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
     let mut number = 0_u32;
     let refused = loop {
@@ -93,7 +93,7 @@ fn a_full_disk_is_heard_until_there_is_space() {
     };
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     db.step();
-    let events = taken(&heard);
+    let events = taken(&seen);
     let full: Vec<_> = events.iter().filter(|event| matches!(event, Event::DiskFull { .. })).collect();
     assert_eq!(full.len(), 1, "{full:?}");
     assert!(!events.contains(&Event::DiskHasSpace));
@@ -106,16 +106,16 @@ fn a_full_disk_is_heard_until_there_is_space() {
     });
     assert!(accepted, "{}", db.stats());
     db.close().unwrap();
-    let events = taken(&heard);
+    let events = taken(&seen);
     let spaces = events.iter().filter(|event| **event == Event::DiskHasSpace).count();
     let fulls = events.iter().filter(|event| matches!(event, Event::DiskFull { .. })).count();
     assert_eq!((spaces, fulls), (1, 0), "{:?}", events.iter().map(name).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_failed_sync_is_heard_once_and_last_of_all_states() {
+fn a_failed_sync_is_reported_once() {
     let disk = SimulatedStorage::new(1);
-    let (options, heard) = kept(small());
+    let (options, seen) = kept(small());
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
     db.put("river", "silt").unwrap();
     disk.inject("(sync,map-sync) -> eio");
@@ -127,18 +127,18 @@ fn a_failed_sync_is_heard_once_and_last_of_all_states() {
     }
     let _ = db.close();
     let failed: Vec<_> =
-        taken(&heard).into_iter().filter(|event| !matches!(event, Event::Began(_) | Event::Ended { .. })).collect();
+        taken(&seen).into_iter().filter(|event| !matches!(event, Event::Began(_) | Event::Ended { .. })).collect();
     let [Event::Failed { reason }] = &failed[..] else { panic!("{failed:?}") };
     assert!(!reason.is_empty(), "{reason}");
 }
 
 /// With threads. The listener asks the store for its statistics while the store goes on.
 #[test]
-fn a_listener_may_call_the_store_and_hears_all_before_it_is_closed() {
+fn a_listener_may_call_the_store_and_gets_all_before_it_is_closed() {
     let directory = tempfile::tempdir().unwrap();
     let store: Arc<Mutex<Option<Db>>> = Arc::default();
-    let heard = Heard::default();
-    let (events, own) = (Arc::clone(&heard), Arc::clone(&store));
+    let seen = Seen::default();
+    let (events, own) = (Arc::clone(&seen), Arc::clone(&store));
     let options = small().listener(move |event: &Event| {
         let db = own.lock().unwrap().clone();
         if let Some(db) = db {
@@ -154,7 +154,7 @@ fn a_listener_may_call_the_store_and_hears_all_before_it_is_closed() {
     db.flush().unwrap();
     *store.lock().unwrap() = None;
     db.close().unwrap();
-    let events = taken(&heard);
+    let events = taken(&seen);
     let count = |wanted: &str| events.iter().filter(|event| name(event) == wanted).count();
     assert!(count("ended incorporate") >= 5, "{:?}", events.iter().map(name).collect::<Vec<_>>());
     let began = events.iter().filter(|event| matches!(event, Event::Began(_))).count();

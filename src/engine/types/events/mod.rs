@@ -1,4 +1,4 @@
-//! What a store tells a program about itself while it runs.
+//! What a program learns of a store while it runs.
 
 mod event;
 mod listener;

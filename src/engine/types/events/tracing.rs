@@ -16,7 +16,7 @@ pub struct TracingListener;
 const TARGET: &str = "alluvium";
 
 impl EventListener for TracingListener {
-    fn hear(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         match event {
             Event::Began(task) => debug!(target: TARGET, kind = %task.kind, bytes = task.bytes_total, "{event}"),
             Event::Ended { task, error: None } => info!(
