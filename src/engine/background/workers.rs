@@ -124,6 +124,8 @@ impl Background {
             Task::Incorporate(generation, end) => self.incorporate(generation, end, running),
             Task::Job(job, _) => {
                 let was_full = self.health.is_full();
+                let scope = job.scope();
+                self.space.make_room_for(scope.kind, scope.load.bytes);
                 self.run_job(&job, running).or_else(|error| {
                     if error.is_disk_full() {
                         let cause = if was_full { FailureCause::DiskFullBefore } else { FailureCause::FoundNoSpace };

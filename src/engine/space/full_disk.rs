@@ -6,7 +6,7 @@
 //! ballast back with a margin; once it has it, the store takes puts again.
 
 use super::ballast::{Ballast, ReserveInputs};
-use crate::disk::Component;
+use crate::disk::{Component, JobKind};
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
@@ -33,6 +33,8 @@ const ROOM_GROWTH_MIN: u64 = 64 << 10;
 /// The part of the ballast that merges leave to the rewrites of small files without their dead part. *Otherwise:* a merge takes
 /// all space and frees none, because its files are shared, and then there is none for a rewrite.
 const REWRITE_BYTES: u64 = 128 << 10;
+/// A job may write so many times what it reads, because small files are mostly overhead.
+const OUTPUT_PART: u64 = 2;
 /// The part of the reserve that puts of writes that free space may take while the disk is full, and the part of the ballast
 /// if it is smaller. *Otherwise:* nothing merges what they overwrite, because it has no tombstones. So they could take
 /// all of the reserve, and nothing would be left for deletes.
@@ -170,6 +172,30 @@ impl Space {
         has_freed
     }
 
+    /// On a full disk, before a job that reads `bytes`: gives up the part of the ballast that it may take, if it may need
+    /// that. *Otherwise:* it fails, giving the ballast up lets every failed job try again, and the next check takes the space
+    /// back. If all of them together take longer than the time between two checks, none fails for good, and so no leaf is
+    /// split until its parts find space.
+    pub(crate) fn make_room_for(&self, kind: JobKind, bytes: u64) {
+        let keep = match kind {
+            JobKind::Merge | JobKind::SampleLeaf => REWRITE_BYTES,
+            JobKind::RewriteLive => 0,
+            // They need next to no space.
+            JobKind::Flush | JobKind::Split | JobKind::BuildMaplet | JobKind::Join => return,
+        };
+        let available = self.read.storage.available().ok().flatten().unwrap_or(0);
+        if self.health.is_full() && available / OUTPUT_PART < bytes {
+            self.ballast.release(keep);
+        }
+    }
+
+    /// On a full disk: makes free space the ballast's part for merges. Not while one runs, because it needs this space.
+    fn reserve_for_merges(&self) {
+        if self.scheduler.state.lock().jobs == 0 {
+            self.ballast.reserve_for_merges(self.reserve_inputs());
+        }
+    }
+
     /// Refuses puts from now on.
     pub(crate) fn enter_full(&self, error: &Error) {
         if !self.health.is_full() {
@@ -187,7 +213,7 @@ impl Space {
     /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.
     pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
-            self.ballast.reserve_for_merges(self.reserve_inputs());
+            self.reserve_for_merges();
             self.disk.clear_failures();
         }
     }
@@ -253,7 +279,7 @@ impl Space {
             self.scheduler.note_memory_freed();
             return true;
         }
-        self.ballast.reserve_for_merges(self.reserve_inputs());
+        self.reserve_for_merges();
         self.retry_with_more_room();
         // A thread that switches already does the same, or waits for space.
         let Some(switching) = self.generations.try_lock() else { return false };
