@@ -72,11 +72,12 @@ pub use aio::{
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;
 pub use db::{
-    BackgroundKind, BackgroundPause, BackgroundTask, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress,
-    CheckpointOptions, CheckpointReport, CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport,
-    Db, Depth, DiskComponent, Durability, Event, EventListener, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions,
-    LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations,
-    Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RepairReport, Resources, ResourcesBuilder, Savepoint, Snapshot,
+    BackgroundKind, BackgroundPause, BackgroundTask, BackupInfo, BackupOptions, BackupReport, BackupVerification,
+    Backups, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress, CheckpointOptions, CheckpointReport,
+    CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
+    Event, EventListener, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters, LevelStats,
+    LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs,
+    ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport, Savepoint, Snapshot,
     Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
     VerifyReport, WriteBatch, WriteOptions,
 };
@@ -140,6 +141,8 @@ const _: () = {
     is_shared::<CompactOptions>();
     is_shared::<CheckpointOptions>();
     is_shared::<CheckpointReport>();
+    is_shared::<BackupOptions>();
+    is_shared::<Backups>();
     is_shared::<Cancellation>();
     is_shared::<BackgroundPause>();
     is_shared::<Resources>();

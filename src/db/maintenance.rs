@@ -3,6 +3,7 @@
 use super::db::Db;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::state::budget::check_write_limit;
+use crate::engine::tools::backup::{self, BackupOptions, BackupReport};
 use crate::engine::tools::checkpoint::{self, CheckpointOptions, CheckpointReport};
 use crate::engine::tools::verify;
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport};
@@ -218,6 +219,53 @@ impl Db {
         progress: &mut dyn FnMut(CheckProgress<'_>),
     ) -> Result<CheckpointReport> {
         checkpoint::checkpoint(&self.engine, path.as_ref(), options, progress)
+    }
+
+    /// Makes a backup of the store, with all keyspaces, in a directory of backups, which is created if it does not exist yet. Like
+    /// `checkpoint`, it has the contents of one moment (`BackupReport::number`), and writers continue meanwhile. Unlike one, it
+    /// shares nothing with the store: files are copied, but for those that an earlier backup in the directory has. [`Backups`]
+    /// lists, verifies, restores and removes backups.
+    ///
+    /// The directory has backups of one store, and of its checkpoints and restored backups, which have the same identity. To find
+    /// out whether a file is there already, it is read, unless this open store has read it for an earlier backup.
+    ///
+    /// When the call returns, the backup is durable. If the process is killed before, or the power fails, there is no backup, and
+    /// the earlier ones are as before; what was copied is removed by the next one.
+    ///
+    /// [`Backups`]: crate::Backups
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, safe) = (directory.path().join("store"), directory.path().join("safe"));
+    /// # let db = alluvium::Db::open(path, alluvium::Options::default())?;
+    /// db.put("river", "silt")?;
+    /// let first = db.backup(&safe)?;
+    /// let second = db.backup(&safe)?;
+    /// assert_eq!((first.id, second.id), (1, 2));
+    /// assert_eq!((second.files_new, second.files_shared), (0, first.files_new));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - `InvalidArgument` if the directory has other files, or backups of another store, or lies in the directory of this store.
+    /// - `AlreadyOpen` while another backup is made there, or one is removed.
+    /// - `Corruption` if a file of the store has another length than it should have.
+    /// - `DiskFull`, `Io`; `ReadOnly` after an earlier failure; `Closed` if the store is closed meanwhile.
+    pub fn backup(&self, directory: impl AsRef<Path>) -> Result<BackupReport> {
+        self.backup_with(directory, &BackupOptions::default(), &mut |_| ())
+    }
+
+    /// Like `backup`, with options. `progress` is called for each file.
+    ///
+    /// # Errors
+    /// As `backup`.
+    pub fn backup_with(
+        &self,
+        directory: impl AsRef<Path>,
+        options: &BackupOptions,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<BackupReport> {
+        backup::backup(&self.engine, directory.as_ref(), options, progress)
     }
 
     /// Checks the whole store: reads all files and checks checksums, order, counts and the structure of the tree.

@@ -25,6 +25,9 @@ pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::resources::resources::{Resources, ResourcesBuilder};
 pub use crate::engine::scheduler::pause::BackgroundPause;
+pub use crate::engine::tools::backup::{
+    BackupInfo, BackupOptions, BackupReport, BackupVerification, Backups, RemoveReport, RestoreReport,
+};
 pub use crate::engine::tools::checkpoint::{CheckpointOptions, CheckpointReport};
 pub use crate::engine::types::batch::{Operation, Operations, WriteBatch};
 pub use crate::engine::types::change::{Change, Swap};

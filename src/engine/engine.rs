@@ -14,6 +14,7 @@
 //! | `Background` | choice and execution of tasks | all of these |
 
 use super::background::background::Background;
+use super::directory::file_hashes::FileHashes;
 use super::directory::locks::WriterLock;
 use super::pool::{Membership, PoolClient, WorkerPool};
 use super::read::read_path::ReadPath;
@@ -29,6 +30,8 @@ pub(crate) struct Engine {
     pub(crate) background: Arc<Background>,
     pub(crate) health: Arc<Health>,
     pub(crate) numbers: Arc<FileNumbers>,
+    /// For backups.
+    pub(crate) hashes: FileHashes,
     /// Its place in its pool, until it is closed.
     pub(super) membership: Mutex<Option<Membership>>,
     /// Held by the thread that closes.

@@ -20,7 +20,7 @@
 //! | `statistics` | gathering statistics and publishing them for other processes |
 //! | `background` | the choice of tasks, and what the pool's threads run |
 //! | `open` | opening and closing |
-//! | `tools` | checkpoint, verify, repair and convert |
+//! | `tools` | checkpoint, backup, verify, repair and convert |
 //!
 //! The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 

@@ -4,6 +4,7 @@
 use crate::util::Error;
 use std::path::Path;
 
+pub mod backup;
 pub mod branch_footer;
 pub mod branch_properties;
 pub mod catalog;

@@ -74,14 +74,20 @@ pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     if let Err(found) = state.check() {
         return Err(Error::corruption(&storage.path_of(MANIFEST_NEW_NAME), 0, "new tree", "a consistent one", found));
     }
-    let mut buffer = Vec::new();
-    fill(state, &state.snapshot_edit(), &mut buffer);
+    let buffer = image(state);
     let length = (buffer.len() - HEADER_BYTES) as u64;
     if length > PAYLOAD_BYTES_MAX as u64 {
         return Err(Error::InvalidArgument(format!("a manifest of {length} bytes")));
     }
     write_new(storage, &buffer, false)?;
     install_new(storage)
+}
+
+/// The bytes of a manifest that contains just this state. The state's `edits` is the number of its one record.
+pub fn image(state: &ManifestState) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    fill(state, &state.snapshot_edit(), &mut buffer);
+    buffer
 }
 
 impl Manifest {

@@ -14,8 +14,7 @@ mod validate;
 mod validate_buffered;
 mod validate_runs;
 
-pub use file::{Manifest, read_identity, read_state, replace};
-#[cfg(any(test, feature = "testing"))]
+pub use file::{Manifest, image, read_identity, read_state, replace};
 pub use replay::replay;
 pub use state::{ManifestState, RunState};
 

@@ -1,6 +1,7 @@
 //! The command-line syntax: declarations and the parsers of single arguments. The doc comments are the help texts that
 //! users read.
 
+use crate::backup_arguments::Backup;
 use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::duration::parse_interval;
@@ -28,7 +29,7 @@ Exit codes:
   0  done
   1  `get`: the key is absent; `scan`, `dump`: keys were left out because their operands cannot be merged
   2  an error: bad usage, bad input, no store, an I/O error
-  3  data on disk is damaged; `check`: the file system is; `repair`: some data could not be recovered
+  3  data on disk, or a backup, is damaged; `check`: the file system is; `repair`: some data could not be recovered
   4  `soak`: the store violated a guarantee
 
 The directory can also be given in the environment variable ALLUVIUM_DB.";
@@ -112,6 +113,7 @@ pub enum Command {
     Repair(Repair),
     Convert(Convert),
     Checkpoint(Checkpoint),
+    Backup(Backup),
     Dump(Dump),
     Destroy(Destroy),
     Mkfs(Mkfs),

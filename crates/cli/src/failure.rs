@@ -22,6 +22,11 @@ pub enum Failure {
         /// The number of damaged places.
         places: u64,
     },
+    /// Backups are damaged; the damage is already reported.
+    DamagedBackups {
+        /// The number of damaged places.
+        places: u64,
+    },
     /// A file system contradicts itself; the findings are already reported.
     Findings {
         /// Their number.
@@ -61,6 +66,7 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent | Self::Unmerged { .. } => 1,
             Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } | Self::Lost { .. } => 3,
+            Self::DamagedBackups { .. } => 3,
             Self::Source { is_damaged: true, .. } | Self::Findings { .. } => 3,
             Self::Reported { code } => *code,
             Self::Broken(_) => 4,
@@ -83,6 +89,11 @@ impl Failure {
                 let places =
                     if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
                 Some(format!("{places}; `alluvium repair` recovers what can be recovered"))
+            }
+            Self::DamagedBackups { places } => {
+                let places =
+                    if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
+                Some(format!("{places}; `backup create --check-shared` copies files again that the store still has"))
             }
             Self::Findings { count } => {
                 let count = if *count == 1 { "1 finding".to_string() } else { format!("{count} findings") };

@@ -8,6 +8,7 @@
 //!    silently.
 
 mod arguments;
+mod backup_arguments;
 mod bench_arguments;
 mod bench_progress;
 mod bytes;

@@ -1,5 +1,6 @@
 //! The built binary as users run it: every command, its output, its exit codes. One binary of tests.
 
+mod backup;
 mod bench;
 mod dump;
 mod file_system;

@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 23] = [
+const READERS: [&[&str]; 24] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -23,6 +23,7 @@ const READERS: [&[&str]; 23] = [
     &["repair"],
     &["convert", "--to", "leveled"],
     &["checkpoint", "/nowhere/copy"],
+    &["backup", "create", "/nowhere/backups"],
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
@@ -86,6 +87,7 @@ fn an_open_store_is_read_but_not_written() {
         &["repair"],
         &["convert", "--to", "leveled"],
         &["checkpoint", "/nowhere/copy"],
+        &["backup", "create", "/nowhere/backups"],
         &["destroy", "--yes"],
     ] {
         store.run(arguments).refused(2, "is open in another process");
@@ -119,6 +121,13 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["convert", "--to", "flat"],
         &["checkpoint"],
         &["checkpoint", "one", "two"],
+        &["backup"],
+        &["backup", "create"],
+        &["backup", "restore", "backups", "latest"],
+        &["backup", "restore", "backups", "first", "target"],
+        &["backup", "remove", "backups"],
+        &["backup", "remove", "backups", "1", "--keep", "1"],
+        &["backup", "remove", "backups", "--keep", "0"],
         &["keyspaces", "create"],
         &["keyspaces", "rename", "users"],
         &["keyspaces", "create", "users", "--durability", "forever"],
@@ -194,6 +203,7 @@ fn help_has_examples_and_exit_codes() {
         "repair",
         "convert",
         "checkpoint",
+        "backup",
         "dump",
         "destroy",
         "mkfs",

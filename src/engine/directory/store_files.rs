@@ -163,8 +163,8 @@ pub(crate) fn check_finished(storage: &dyn Storage, names: &[String]) -> Result<
     if has(MANIFEST) || !has(CHECKPOINT_MARK) {
         return Ok(());
     }
-    let reason = "a checkpoint is being made here, or was not finished; if no process makes it any more, remove the directory and \
-                  make another one";
+    let reason = "a checkpoint is being made here, or was not finished, or a backup is being restored; if no process does that any \
+                  more, remove the directory and begin anew";
     Err(Error::NoStore { path: storage.path().to_path_buf(), reason: reason.into() })
 }
 

@@ -3,6 +3,7 @@
 use super::host::Host;
 use crate::disk::Component;
 use crate::engine::background::background::Background;
+use crate::engine::directory::file_hashes::FileHashes;
 use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
 use crate::engine::engine::Engine;
@@ -116,6 +117,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         background,
         health,
         numbers,
+        hashes: FileHashes::default(),
         membership: Mutex::default(),
         closing: Mutex::default(),
         writer_lock: Mutex::new(Some(writer_lock)),

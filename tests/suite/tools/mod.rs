@@ -1,5 +1,6 @@
-//! Damaged files, `verify`, repair, conversion, and checkpoints.
+//! Damaged files, `verify`, repair, conversion, checkpoints, and backups.
 
+mod backup;
 mod bad_input;
 mod checkpoint;
 mod convert;

@@ -1,6 +1,7 @@
 //! One module per command, or for a few related commands. Each takes the common arguments and its own and returns `Ok`
 //! or a `Failure`; none exits the process.
 
+mod backup;
 mod bench;
 mod checkpoint;
 mod compact;
@@ -50,6 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Repair(_) => repair::run(common),
         Command::Convert(asked) => convert::run(common, asked),
         Command::Checkpoint(asked) => checkpoint::run(common, asked),
+        Command::Backup(asked) => backup::run(common, asked),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Mkfs(mkfs) => file_system::mkfs(common, mkfs),

@@ -12,22 +12,19 @@
 //!    no manifest.
 
 mod report;
-mod target;
+pub(in crate::engine::tools) mod source;
+pub(in crate::engine::tools) mod target;
 
 pub use report::{CheckpointOptions, CheckpointReport};
 
-use crate::branch::{file_name, maplet_name};
-use crate::disk::Version;
 use crate::engine::directory::{leveldb_guard, store_files};
 use crate::engine::engine::Engine;
 use crate::engine::types::verification::CheckProgress;
-use crate::format::page::PAGE_BYTES;
-use crate::io::{OpenMode, copy_into};
+use crate::io::copy_into;
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::util::planted::planted;
 use crate::util::{Error, Result};
-use crate::value::value_file_name;
-use std::collections::BTreeSet;
+use source::Needed;
 use std::io::ErrorKind;
 use std::path::Path;
 use target::Target;
@@ -60,12 +57,6 @@ pub(crate) fn checkpoint(
     }
 }
 
-/// A file that a checkpoint needs.
-struct Needed {
-    name: String,
-    bytes: u64,
-}
-
 /// A checkpoint in progress.
 struct Run<'a> {
     engine: &'a Engine,
@@ -77,10 +68,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn run(&mut self) -> Result<()> {
-        self.incorporate()?;
-        let (state, version) = self.take();
+        source::incorporate(self.engine)?;
+        let (state, version) = source::take(self.engine);
         self.report.number = state.incorporated.0;
-        let state = self.state_of_copy(state);
         planted!(Bug::CheckpointPublishedFirst => { self.target.publish(&state)?; });
         let linked = self.link_all(&state);
         drop(version);
@@ -94,37 +84,8 @@ impl Run<'_> {
         self.target.publish(&state)
     }
 
-    /// Incorporates all writes that have returned.
-    fn incorporate(&self) -> Result<()> {
-        let background = &self.engine.background;
-        if self.engine.read.expiry.due().is_some() {
-            // What was written last gets its date, so that it does not grow younger in the copy.
-            background.expire();
-        }
-        planted!(background.generations.incorporate_all(), Bug::CheckpointWithoutSwitch => Ok(()))
-    }
-
-    /// A state of the manifest, and the version with which its files stay.
-    fn take(&self) -> (ManifestState, Version) {
-        // Every tree is published under this lock.
-        let edits = self.engine.background.publisher.edits.lock();
-        (edits.manifest.state().clone(), self.engine.read.view.load().disk.clone())
-    }
-
-    /// The state of a store that has the same tree, and no log.
-    fn state_of_copy(&self, mut state: ManifestState) -> ManifestState {
-        planted!(Bug::CheckpointLinksLog => { return state; });
-        state.next_file = state.next_file.max(self.engine.numbers.next());
-        // A segment of the store that is copied here by mistake does not count.
-        state.log_files_from = state.next_file;
-        state.log_segments.clear();
-        // The copy has what was incorporated, and that is durable.
-        state.log_synced = state.log_synced.min(state.incorporated);
-        state
-    }
-
     fn link_all(&mut self, state: &ManifestState) -> Result<()> {
-        let files = self.needed(state)?;
+        let files = source::needed(self.engine, state)?;
         let bytes_total = files.iter().map(|file| file.bytes).sum();
         let mut bytes_done = 0;
         for Needed { name, bytes } in files {
@@ -135,26 +96,6 @@ impl Run<'_> {
         }
         (self.progress)(CheckProgress { file: MANIFEST_NAME, bytes_done, bytes_total });
         Ok(())
-    }
-
-    /// The files of the tree, all of which are immutable.
-    fn needed(&self, state: &ManifestState) -> Result<Vec<Needed>> {
-        let branches = state.branches.values().map(|meta| Needed { name: file_name(meta.file), bytes: meta.bytes });
-        let bytes_of = |pages: u32| u64::from(pages) * PAGE_BYTES as u64;
-        let maplets = state.maplets.values();
-        let maplets = maplets.map(|meta| Needed { name: maplet_name(meta.file), bytes: bytes_of(meta.pages) });
-        let mut files: Vec<Needed> = branches.chain(maplets).collect();
-        let values: BTreeSet<_> = state.branches.values().flat_map(|meta| &meta.value_files).collect();
-        for value in values {
-            let name = value_file_name(*value);
-            let opened = self.engine.read.storage.open(&name, OpenMode::Read);
-            let bytes = opened.map_err(Error::of_missing_file)?.length()?;
-            files.push(Needed { name, bytes });
-        }
-        planted!(Bug::CheckpointLinksLog => {
-            files.extend(state.log_segments.iter().map(|segment| Needed { name: format!("{segment}.log"), bytes: 0 }));
-        });
-        Ok(files)
     }
 
     /// Links a file, or copies it where that is not possible.

@@ -1,4 +1,4 @@
-//! The directory of a checkpoint while it is made. One thread.
+//! The directory of a checkpoint, or of a restored backup, while it is made. One thread.
 //!
 //! Invariants:
 //! 1. The directory was empty, and is locked as by a writer, so everything in it belongs to this checkpoint.
@@ -12,7 +12,7 @@ use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 
 /// See the module.
-pub(super) struct Target {
+pub(in crate::engine::tools) struct Target {
     storage: Arc<dyn Storage>,
     locks: WriterLocks,
     /// Whether the directory was created for this checkpoint.
@@ -21,7 +21,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Creates the directory if it is missing, locks it and marks it.
-    pub(super) fn create(storage: Arc<dyn Storage>) -> Result<Self> {
+    pub(in crate::engine::tools) fn create(storage: Arc<dyn Storage>) -> Result<Self> {
         let is_new = !storage.directory_exists()?;
         if !is_new {
             require_empty(&*storage, |_| false)?;
@@ -48,24 +48,24 @@ impl Target {
         made.and_then(|()| self.storage.sync_directory()).map_err(|error| (error, true))
     }
 
-    pub(super) fn storage(&self) -> &dyn Storage {
+    pub(in crate::engine::tools) fn storage(&self) -> &dyn Storage {
         &*self.storage
     }
 
     /// Makes a store of the directory: makes the names of all files durable, and then gives it its manifest.
-    pub(super) fn publish(&self, state: &ManifestState) -> Result<()> {
+    pub(in crate::engine::tools) fn publish(&self, state: &ManifestState) -> Result<()> {
         self.storage.sync_directory()?;
         manifest::replace(&*self.storage, state)
     }
 
     /// Removes the mark. It means nothing beside a manifest; what stays of it is removed by the next opening.
-    pub(super) fn finish(self) {
+    pub(in crate::engine::tools) fn finish(self) {
         let removed = self.storage.remove(CHECKPOINT_MARK);
         let _ = removed.and_then(|()| self.storage.sync_directory());
     }
 
     /// Removes everything, as far as that is possible, the mark last.
-    pub(super) fn discard(self) {
+    pub(in crate::engine::tools) fn discard(self) {
         let storage = &*self.storage;
         let is_published = storage.remove(MANIFEST_NAME).is_ok();
         if is_published && storage.sync_directory().is_err() {
@@ -91,7 +91,8 @@ fn require_empty(storage: &dyn Storage, is_known: impl Fn(&str) -> bool) -> Resu
         None => Ok(()),
         Some(name) => {
             let path = storage.path().display();
-            let text = format!("{path} is not empty, it has {name:?}; a checkpoint needs a new or an empty directory");
+            let text =
+                format!("{path} is not empty, it has {name:?}; a second store needs a new or an empty directory");
             Err(Error::InvalidArgument(text))
         }
     }

@@ -3,7 +3,7 @@
 
 mod crash;
 mod errors;
-mod running;
+pub(super) mod running;
 
 use crate::support::{Random, tiny_levels, tiny_skip, tiny_unsynced};
 use crate::tools::corruption::verify;
@@ -17,34 +17,34 @@ use std::time::Duration;
 
 const COPY: &str = "/copy";
 
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn components() -> [(&'static str, DiskComponent); 4] {
+pub(super) fn components() -> [(&'static str, DiskComponent); 4] {
     let (leveled, tiered) = (tiny_levels(1), tiny_levels(3));
     [("trunk", DiskComponent::Trunk), ("leveled", leveled), ("tiered", tiered), ("skip", tiny_skip())]
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     tiny_unsynced().merge_operator(Append)
 }
 
-fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
+pub(super) fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
     DeterministicDb::open(Arc::new(disk.clone()), options().create_if_missing(false))
 }
 
 /// A store with a keyspace beside the default one, and what both should have.
-struct World {
-    disk: SimulatedStorage,
-    db: DeterministicDb,
+pub(super) struct World {
+    pub(super) disk: SimulatedStorage,
+    pub(super) db: DeterministicDb,
     other: Keyspace,
     random: Random,
-    pairs: [Pairs; 2],
+    pub(super) pairs: [Pairs; 2],
     /// Whether some writes are not logged.
-    unlogged: bool,
+    pub(super) unlogged: bool,
 }
 
 impl World {
-    fn new(seed: u64, component: &DiskComponent) -> Self {
+    pub(super) fn new(seed: u64, component: &DiskComponent) -> Self {
         let disk = SimulatedStorage::new(seed);
         let options = options().disk_component(component.clone());
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// Puts, deletes, merges, range deletes, batches over both keyspaces, and now and then a value with a file of its own.
-    fn write(&mut self, count: usize) {
+    pub(super) fn write(&mut self, count: usize) {
         let unlogged = WriteOptions::new().durability(Durability::Unlogged);
         for at in 0..count {
             let random = &mut self.random;
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    fn steps(&self, count: usize) {
+    pub(super) fn steps(&self, count: usize) {
         for _ in 0..count {
             self.db.step();
         }
@@ -108,16 +108,16 @@ impl World {
     }
 }
 
-fn contents(keyspace: &Keyspace) -> Pairs {
+pub(super) fn contents(keyspace: &Keyspace) -> Pairs {
     keyspace.iter().unwrap().map(|pair| pair.unwrap()).collect()
 }
 
-fn both(db: &Db) -> [Pairs; 2] {
+pub(super) fn both(db: &Db) -> [Pairs; 2] {
     let other = db.keyspace("other", KeyspaceOptions::new().create_if_missing(false)).unwrap();
     [contents(db), contents(&other)]
 }
 
-fn check_files(disk: &SimulatedStorage, what: &str) {
+pub(super) fn check_files(disk: &SimulatedStorage, what: &str) {
     let found = verify(disk, Depth::Deep).unwrap();
     assert!(found.is_valid(), "{what}: {:?}", found.damage);
     assert!(found.unreferenced.is_empty(), "{what}: {:?}", found.unreferenced);

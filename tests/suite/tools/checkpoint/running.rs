@@ -10,7 +10,7 @@ const KEYS: u64 = 400;
 
 /// Each writer writes its own history: with its nth batch, `last` of both keyspaces becomes n, and so does one key. Now and then it
 /// deletes a range. From `last` follows what every key of its must be.
-fn history(batch: &mut WriteBatch, users: &alluvium::Keyspace, writer: u64, n: u64) {
+pub(in crate::tools) fn history(batch: &mut WriteBatch, users: &alluvium::Keyspace, writer: u64, n: u64) {
     let key = key(writer, n % KEYS);
     let value = [&n.to_be_bytes()[..], &vec![n as u8; (n % 100) as usize]].concat();
     batch.put(last(writer), n.to_be_bytes()).put(&key, &value);
@@ -24,7 +24,7 @@ fn is_end(n: u64) -> bool {
     n % 1000 == 999
 }
 
-fn last(writer: u64) -> String {
+pub(in crate::tools) fn last(writer: u64) -> String {
     format!("last{writer}")
 }
 
@@ -33,7 +33,7 @@ fn key(writer: u64, at: u64) -> String {
 }
 
 /// Checks that a store has, of each writer, exactly the first batches, with all that it had acknowledged before.
-fn check(db: &Db, acknowledged: &[u64], what: &str) {
+pub(in crate::tools) fn check(db: &Db, acknowledged: &[u64], what: &str) {
     let users = db.keyspace("users", KeyspaceOptions::new().create_if_missing(false)).unwrap();
     for (writer, acknowledged) in acknowledged.iter().enumerate() {
         let writer = writer as u64;

@@ -1,0 +1,70 @@
+//! What a copy of an open store is made of: its state at one moment, and the immutable files of that state. Any thread; writers
+//! continue.
+
+use crate::branch::{file_name, maplet_name};
+use crate::disk::Version;
+use crate::engine::engine::Engine;
+use crate::format::page::PAGE_BYTES;
+use crate::io::OpenMode;
+use crate::manifest::ManifestState;
+use crate::util::planted::planted;
+use crate::util::{Error, Result};
+use crate::value::value_file_name;
+use std::collections::BTreeSet;
+
+/// A file that a copy needs.
+pub(in crate::engine::tools) struct Needed {
+    pub(in crate::engine::tools) name: String,
+    pub(in crate::engine::tools) bytes: u64,
+}
+
+/// Incorporates all writes that have returned.
+pub(in crate::engine::tools) fn incorporate(engine: &Engine) -> Result<()> {
+    let background = &engine.background;
+    if engine.read.expiry.due().is_some() {
+        // What was written last gets its date, so that it does not grow younger in the copy.
+        background.expire();
+    }
+    planted!(background.generations.incorporate_all(), Bug::CheckpointWithoutSwitch => Ok(()))
+}
+
+/// The state of a store that has the tree of this one now, and no log; and the version with which the files of the tree stay.
+pub(in crate::engine::tools) fn take(engine: &Engine) -> (ManifestState, Version) {
+    let (state, version) = {
+        // Every tree is published under this lock.
+        let edits = engine.background.publisher.edits.lock();
+        (edits.manifest.state().clone(), engine.read.view.load().disk.clone())
+    };
+    (state_of_copy(engine, state), version)
+}
+
+fn state_of_copy(engine: &Engine, mut state: ManifestState) -> ManifestState {
+    planted!(Bug::CheckpointLinksLog => { return state; });
+    state.next_file = state.next_file.max(engine.numbers.next());
+    // A segment of the store that is copied here by mistake does not count.
+    state.log_files_from = state.next_file;
+    state.log_segments.clear();
+    // The copy has what was incorporated, and that is durable.
+    state.log_synced = state.log_synced.min(state.incorporated);
+    state
+}
+
+/// The files of the tree, all of which are immutable.
+pub(in crate::engine::tools) fn needed(engine: &Engine, state: &ManifestState) -> Result<Vec<Needed>> {
+    let branches = state.branches.values().map(|meta| Needed { name: file_name(meta.file), bytes: meta.bytes });
+    let bytes_of = |pages: u32| u64::from(pages) * PAGE_BYTES as u64;
+    let maplets = state.maplets.values();
+    let maplets = maplets.map(|meta| Needed { name: maplet_name(meta.file), bytes: bytes_of(meta.pages) });
+    let mut files: Vec<Needed> = branches.chain(maplets).collect();
+    let values: BTreeSet<_> = state.branches.values().flat_map(|meta| &meta.value_files).collect();
+    for value in values {
+        let name = value_file_name(*value);
+        let opened = engine.read.storage.open(&name, OpenMode::Read);
+        let bytes = opened.map_err(Error::of_missing_file)?.length()?;
+        files.push(Needed { name, bytes });
+    }
+    planted!(Bug::CheckpointLinksLog => {
+        files.extend(state.log_segments.iter().map(|segment| Needed { name: format!("{segment}.log"), bytes: 0 }));
+    });
+    Ok(files)
+}
