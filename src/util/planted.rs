@@ -101,6 +101,16 @@ mod chosen {
         CheckpointPublishedFirst,
         /// Checkpoints: what is in memory is not incorporated first.
         CheckpointWithoutSwitch,
+        /// Backups: a description gets its name before the names of its files are durable (A2).
+        BackupNamesUnsynced,
+        /// Backups: a file of the same name and length counts as the same file (A3).
+        BackupSharesByNumber,
+        /// Backups: a removal keeps only the files of the newest backup (A6).
+        BackupRemovesShared,
+        /// Backups: a restored store gets its manifest before its files (A9).
+        RestorePublishedFirst,
+        /// Backups: a restore and a verification do not compare checksums (A9).
+        RestoreUnchecked,
         /// Promise 4: a merge drops a file that has entries which are only in memory.
         LostParent,
         /// Promise 4: a replay removes from memory all keys in the range of a merge, and not those that it consumed.

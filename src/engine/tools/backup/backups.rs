@@ -8,7 +8,7 @@ use crate::io::{PosixStorage, Storage};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// A directory of backups, which [`Db::backup`](crate::Db::backup) makes. Each is the whole contents of a store at one moment; files
 /// that are the same in several are there once.
@@ -70,8 +70,7 @@ impl Backups {
             let mut info = BackupInfo { id, number: 0, time: None, files: 0, bytes: 0, damage: None };
             match self.directory.read(id) {
                 Ok(description) => {
-                    let time = Some(description.time).filter(|time| *time > 0);
-                    info.time = time.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(time)));
+                    info.time = Some(description.time).filter(|time| *time > 0).map(Duration::from_millis);
                     info.number = description.number.0;
                     info.files = description.files.len() as u64;
                     info.bytes = description.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));

@@ -18,6 +18,7 @@ use crate::engine::types::verification::CheckProgress;
 use crate::format::backup::{BackupDescription, BackupFile};
 use crate::io::OpenMode;
 use crate::manifest::{self, MANIFEST_NAME, ManifestState};
+use crate::util::planted::planted;
 use crate::util::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -149,13 +150,18 @@ impl Run<'_> {
 
     /// The content of a file of the store, if an earlier backup has the same.
     fn find_shared(&self, name: &str, bytes: u64, remembered: Option<u128>) -> Result<Option<Content>> {
-        let has_name = |shared: &&String| directory::parse_shared(shared) == Some(name);
+        let has_name = |shared: &String| directory::parse_shared(shared) == Some(name);
         let from = self.known.range(name.to_owned()..);
         let mut same_name =
             from.take_while(|(shared, _)| shared.starts_with(name)).filter(|(shared, _)| has_name(shared));
         if !same_name.any(|(_, length)| *length == bytes) {
             return Ok(None);
         }
+        planted!(Bug::BackupSharesByNumber => {
+            let same = self.known.iter().find(|(shared, length)| has_name(shared) && **length == bytes);
+            let hash = same.and_then(|(shared, _)| u128::from_str_radix(shared.rsplit('.').next()?, 16).ok());
+            return Ok(hash.map(|hash| Content { bytes, hash }));
+        });
         let content = match remembered {
             Some(hash) => Content { bytes, hash },
             None => whole_file::read(&*self.engine.read.storage, name)?,

@@ -19,6 +19,7 @@ use crate::engine::directory::locks::{self, Guard, WriterLock};
 use crate::engine::directory::store_files::{LOCK, StoreFile};
 use crate::format::backup::{self, BackupDescription, DESCRIPTION_BYTES_MAX, MARK_BYTES};
 use crate::io::{LockMode, LockPart, OpenMode, Storage};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, Result};
 use std::collections::BTreeMap;
@@ -194,7 +195,7 @@ impl Directory {
     /// The files that backups refer to, with their lengths, and whether all descriptions could be read.
     pub(super) fn referenced(&self) -> Result<(BTreeMap<String, u64>, bool)> {
         let (mut files, mut is_complete) = (BTreeMap::new(), true);
-        for id in self.ids()? {
+        for id in planted!(self.ids()?, Bug::BackupRemovesShared => self.ids()?.pop().into_iter().collect()) {
             match self.read(id) {
                 Ok(description) => {
                     let of_it = description.files.into_iter();
@@ -255,7 +256,7 @@ impl Directory {
         let file = storage.open(&new, OpenMode::Create)?;
         file.write_all_at(bytes, 0)?;
         file.sync()?;
-        storage.sync_directory()?;
+        planted!(storage.sync_directory()?, Bug::BackupNamesUnsynced => ());
         storage.rename(&new, name)?;
         storage.sync_directory()
     }

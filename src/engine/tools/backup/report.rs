@@ -1,7 +1,7 @@
 //! Options and results of backups.
 
 use crate::util::Error;
-use std::time::SystemTime;
+use std::time::Duration;
 
 /// Options of `Db::backup_with`.
 ///
@@ -58,8 +58,8 @@ pub struct BackupInfo {
     pub id: u64,
     /// Its sequence number. 0 if the description is damaged, as all figures that follow.
     pub number: u64,
-    /// When it was made, by the clock of the system; `None` if that is unknown.
-    pub time: Option<SystemTime>,
+    /// When it was made, by the clock of the system: the time since 1970. `None` if that is unknown.
+    pub time: Option<Duration>,
     /// Its files, also those that it shares with other backups.
     pub files: u64,
     /// Bytes of its files.

@@ -97,6 +97,15 @@ impl World {
         }
     }
 
+    /// Closes the store and opens it again.
+    pub(super) fn reopened(self) -> Self {
+        let Self { disk, db, random, pairs, unlogged, .. } = self;
+        db.close().unwrap();
+        let db = open(&disk).unwrap();
+        let other = db.keyspace("other", KeyspaceOptions::new().create_if_missing(false)).unwrap();
+        Self { disk, db, other, random, pairs, unlogged }
+    }
+
     pub(super) fn steps(&self, count: usize) {
         for _ in 0..count {
             self.db.step();

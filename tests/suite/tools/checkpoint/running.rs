@@ -113,7 +113,7 @@ fn a_checkpoint_beside_writers_is_a_prefix_with_all_that_was_acknowledged() {
 }
 
 /// Stops the writers, also when a check fails.
-struct Stop<'a>(&'a AtomicBool);
+pub(in crate::tools) struct Stop<'a>(pub(in crate::tools) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {

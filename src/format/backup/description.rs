@@ -1,17 +1,4 @@
-//! The files of a backup directory: the mark, and the description of a backup (see also `docs/format/backup.md`). Pure; any
-//! thread.
-//!
-//! The mark:
-//!
-//! | offset | bytes | field |
-//! | --- | --- | --- |
-//! | 0 | 8 | magic `ALVBKDIR` |
-//! | 8 | 4 | format version |
-//! | 12 | 4 | zero |
-//! | 16 | 8 | database id of the store that the backups are of |
-//! | 24 | 16 | XXH3-128 of everything before it |
-//!
-//! A description:
+//! The description of a backup. Pure; any thread.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
@@ -27,25 +14,18 @@
 //! | 64 | | for each file: length of the name, 1 byte; the name; length of the file, 8; XXH3-128 of the file, 16 |
 //! | | | the manifest of the restored store, as the file `MANIFEST` has it |
 //! | | 16 | XXH3-128 of everything before it |
-//!
-//! Magic and version keep their places in every later version.
 
-use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::util::hash::content_hash;
+use super::{HASH_BYTES, check, seal};
+use crate::format::FORMAT_VERSION;
 use crate::util::{DatabaseId, Error, Result, SequenceNumber};
 use std::path::Path;
 
-/// First bytes of a mark.
-const MARK_MAGIC: [u8; 8] = *b"ALVBKDIR";
-/// First bytes of a description.
+/// First bytes.
 const MAGIC: [u8; 8] = *b"ALVBACKP";
-/// Bytes of a mark.
-pub const MARK_BYTES: usize = 24 + HASH_BYTES;
 /// The longest description: the longest manifest, and the names of some million files.
 pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 30;
 
 const HEADER_BYTES: usize = 64;
-const HASH_BYTES: usize = 16;
 const NAME_BYTES_MAX: usize = u8::MAX as usize;
 
 /// A file of a backup.
@@ -74,25 +54,6 @@ pub struct BackupDescription {
     pub files: Vec<BackupFile>,
     /// The manifest of a restored store.
     pub manifest: Vec<u8>,
-}
-
-/// The mark of a directory with backups of this store.
-pub fn encode_mark(database: DatabaseId) -> Vec<u8> {
-    let mut out = Vec::with_capacity(MARK_BYTES);
-    out.extend_from_slice(&MARK_MAGIC);
-    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&database.0.to_le_bytes());
-    seal(&mut out);
-    out
-}
-
-/// Decodes a mark. `path` is for error messages.
-pub fn decode_mark(bytes: &[u8], path: &Path) -> Result<DatabaseId> {
-    let body = check(bytes, MARK_MAGIC, path)?;
-    let fields: &[u8; 24] = body.try_into().map_err(|_| length_error(path, MARK_BYTES, bytes.len()))?;
-    let [_, _, database] = fields.as_chunks::<8>().0 else { return Err(length_error(path, MARK_BYTES, bytes.len())) };
-    Ok(DatabaseId(u64::from_le_bytes(*database)))
 }
 
 impl BackupDescription {
@@ -153,40 +114,6 @@ impl BackupDescription {
     }
 }
 
-/// Appends the hash of all that is there.
-fn seal(out: &mut Vec<u8>) {
-    let hash = content_hash(out);
-    out.extend_from_slice(&hash.to_le_bytes());
-}
-
-/// Checks magic, version and hash. Returns the bytes before the hash.
-fn check<'a>(bytes: &'a [u8], magic: [u8; 8], path: &Path) -> Result<&'a [u8]> {
-    let parts = bytes.split_last_chunk::<HASH_BYTES>().filter(|(body, _)| body.len() >= 16);
-    let Some((body, stored)) = parts else { return Err(length_error(path, 16 + HASH_BYTES, bytes.len())) };
-    if body[..8] != magic {
-        return Err(Error::corruption(path, 0, "magic", format!("{magic:02x?}"), format!("{:02x?}", &body[..8])));
-    }
-    let version = u32::from_le_bytes([body[8], body[9], body[10], body[11]]);
-    if version > FORMAT_VERSION {
-        let mut own = body.to_vec();
-        own[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        return Err(newer_or_damaged(path, 8, version, content_hash(&own).to_le_bytes() == *stored));
-    }
-    let (expected, found) = (content_hash(body), u128::from_le_bytes(*stored));
-    if expected != found {
-        let (expected, found) = (format!("{expected:032x}"), format!("{found:032x}"));
-        return Err(Error::corruption(path, body.len() as u64, "checksum", expected, found));
-    }
-    if version != FORMAT_VERSION {
-        return Err(Error::corruption(path, 8, "format version", FORMAT_VERSION, version));
-    }
-    Ok(body)
-}
-
-fn length_error(path: &Path, expected: usize, found: usize) -> Error {
-    Error::corruption(path, 0, "file length", format!("at least {expected}"), found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn both_round_trip_and_damage_is_found() {
+    fn it_round_trips_and_damage_is_found() {
         let path = Path::new("/backups/000007.backup");
         let empty = BackupDescription { files: Vec::new(), manifest: Vec::new(), ..description() };
         for description in [description(), empty] {
@@ -217,15 +144,6 @@ mod tests {
                 let error = BackupDescription::decode(&flipped, path).unwrap_err();
                 assert!(matches!(error, Error::Corruption { .. }), "flipped at {at}: {error}");
             }
-        }
-        let mark = encode_mark(DatabaseId(9));
-        assert_eq!(mark.len(), MARK_BYTES);
-        assert_eq!(decode_mark(&mark, path).unwrap(), DatabaseId(9));
-        for at in 0..mark.len() {
-            assert!(decode_mark(&mark[..at], path).is_err(), "cut at {at}");
-            let mut flipped = mark.clone();
-            flipped[at] ^= 4;
-            assert!(decode_mark(&flipped, path).is_err(), "flipped at {at}");
         }
     }
 
