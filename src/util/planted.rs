@@ -107,6 +107,8 @@ mod chosen {
         BackupSharesByNumber,
         /// Backups: a removal keeps only the files of the newest backup (A6).
         BackupRemovesShared,
+        /// Backups: files are removed before the removal of their descriptions is durable (A6).
+        BackupRemovalUnsynced,
         /// Backups: a restored store gets its manifest before its files (A9).
         RestorePublishedFirst,
         /// Backups: a restore and a verification do not compare checksums (A9).

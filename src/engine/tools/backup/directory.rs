@@ -217,7 +217,7 @@ impl Directory {
     pub(super) fn remove_description(&self, id: u64) -> Result<()> {
         match self.storage.remove(&description_name(id)) {
             Err(error) if error.is_not_found() => Ok(()),
-            removed => removed.and_then(|()| self.storage.sync_directory()),
+            removed => removed.and_then(|()| self.sync_removals()),
         }
     }
 
@@ -233,7 +233,7 @@ impl Directory {
             return Ok(removed);
         }
         // A killed process may have removed a description, and not have synced that.
-        self.storage.sync_directory()?;
+        self.sync_removals()?;
         for name in names {
             if parse_shared(&name).is_some() {
                 removed.files += 1;
@@ -244,6 +244,10 @@ impl Directory {
         // What is created now under one of these names must not meet the old file after a power loss.
         self.storage.sync_directory()?;
         Ok(removed)
+    }
+
+    fn sync_removals(&self) -> Result<()> {
+        planted!(self.storage.sync_directory(), Bug::BackupRemovalUnsynced => Ok(()))
     }
 
     /// Writes a small file: its content is durable before it gets its name, and so are all names before it. Then the name is.

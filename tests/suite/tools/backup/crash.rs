@@ -36,14 +36,16 @@ fn at_each_operation(
     let before = counting.disk.operations();
     act(&counting).unwrap();
     let operations = counting.disk.operations() - before;
-    let step = (operations / setting("ALLUVIUM_BACKUP_CRASHES", 40)).max(1) as usize;
+    let step = (operations / setting("ALLUVIUM_BACKUP_CRASHES", 20)).max(1) as usize;
     // The last operations are those that decide.
-    let last = operations.saturating_sub(15).max(1)..=operations;
+    let last = operations.saturating_sub(10).max(1)..=operations;
     for at in (1..=operations).step_by(step).chain(last) {
         let (world, states) = world(component);
         world.disk.crash_at(at);
         let is_done = act(&world).is_ok();
-        for seed in 0..3 {
+        // What a power loss leaves of the changes behind the last sync.
+        let seeds = if kind == "trunk" && at + 3 >= operations { 40 } else { 3 };
+        for seed in 0..seeds {
             let what = format!("{kind}, a crash at {at} of {operations}, {seed}");
             let disk = world.disk.clone_disk();
             let disk = if seed == 0 { disk.kill() } else { disk.power_cut(at * 8 + seed) };
