@@ -107,10 +107,10 @@ checkpoint-links-log         | suite | tools::checkpoint::a_checkpoint_has_the_c
 checkpoint-published-first   | suite | tools::checkpoint::crash::a_crash_leaves_a_whole_checkpoint_or_none | corruption in /copy
 checkpoint-without-switch    | suite | tools::checkpoint::a_checkpoint_has_the_contents_of_its_number_and_both_stores_live_on | left
 checkpoint-without-switch    | suite | tools::checkpoint::running::a_checkpoint_beside_writers_is_a_prefix_with_all_that_was_acknowledged | the checkpoint has
-backup-names-unsynced        | suite | tools::backup::crash::a_crash_during_a_backup_leaves_the_earlier_ones_and_this_one_whole_or_none | no file
+backup-names-unsynced        | suite | tools::backup::crash::a_description_is_never_there_without_its_files | no file
 backup-shares-by-number      | suite | tools::backup::stores_that_diverge_are_not_confused | /copy: BackupReport
 backup-removes-shared        | suite | tools::backup::removal_keeps_what_other_backups_need | no file
-backup-removal-unsynced      | suite | tools::backup::crash::a_crash_during_a_removal_leaves_the_other_backups | no file
+backup-removal-unsynced      | suite | tools::backup::crash::a_description_is_never_there_without_its_files_after_a_removal | no file
 restore-published-first      | suite | tools::backup::crash::a_crash_during_a_restore_leaves_a_whole_store_or_none | corruption in /restored
 restore-unchecked            | suite | tools::backup::damage::every_damaged_file_is_found_and_named | first: \[\]
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error

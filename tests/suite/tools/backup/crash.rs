@@ -85,6 +85,47 @@ fn a_crash_during_a_backup_leaves_the_earlier_ones_and_this_one_whole_or_none() 
     }
 }
 
+/// The process dies right after the description got its name, before that is durable.
+#[test]
+fn a_description_is_never_there_without_its_files() {
+    let (world, states) = world(&DiskComponent::Trunk);
+    world.disk.inject("(rename name~.backup.new) -> eio part=all; (remove name~.backup) -> crash");
+    world.db.backup(BACKUPS).unwrap_err();
+    assert!(world.disk.is_dead());
+    let (mut none, mut whole) = (0, 0);
+    for seed in 0..300 {
+        let disk = world.disk.clone_disk().power_cut(seed);
+        let ids: Vec<_> = backups(&disk).list().unwrap().iter().map(|info| info.id).collect();
+        *if ids.len() == 3 { &mut whole } else { &mut none } += 1;
+        for id in ids {
+            assert!(restored(&disk, id, "after a power loss", both) == states[id as usize - 1], "backup {id}");
+        }
+    }
+    assert!(none > 20 && whole > 20, "{none} without the backup, {whole} with it");
+}
+
+/// The process dies before the removal of the descriptions is durable, or right after the files are removed.
+#[test]
+fn a_description_is_never_there_without_its_files_after_a_removal() {
+    let (world, states) = world(&DiskComponent::Trunk);
+    world.db.backup(BACKUPS).unwrap();
+    let mut left = [0, 0, 0];
+    for seed in 0..300 {
+        let disk = world.disk.clone_disk();
+        disk.inject(&format!("(remove nth={}) -> crash", seed % 8 + 1));
+        let outcome = alluvium::Backups::open_with(std::sync::Arc::new(disk.at(BACKUPS)))
+            .and_then(|backups| backups.keep_newest(1));
+        let disk = disk.power_cut(seed);
+        let ids: Vec<_> = backups(&disk).list().unwrap().iter().map(|info| info.id).collect();
+        left[ids.len() - 1] += 1;
+        for id in ids {
+            let what = format!("after a power loss, {seed}: {outcome:?}");
+            assert!(restored(&disk, id, &what, both) == states[id as usize - 1], "{what}: backup {id}");
+        }
+    }
+    assert!(left.iter().all(|count| *count > 0), "{left:?}");
+}
+
 #[test]
 fn a_crash_during_a_removal_leaves_the_other_backups() {
     let (world, states) = world(&DiskComponent::Trunk);
