@@ -49,7 +49,7 @@ fn state_of_copy(engine: &Engine, mut state: ManifestState) -> ManifestState {
     state
 }
 
-/// The files of the tree, all of which are immutable.
+/// The files of the tree. They never change.
 pub(in crate::engine::tools) fn needed(engine: &Engine, state: &ManifestState) -> Result<Vec<Needed>> {
     let branches = state.branches.values().map(|meta| Needed { name: file_name(meta.file), bytes: meta.bytes });
     let bytes_of = |pages: u32| u64::from(pages) * PAGE_BYTES as u64;
