@@ -149,7 +149,7 @@ impl Db {
             writes.push(delete(&catalog::key_of_expired(entry.id)));
         }
         let freed = self.snapshot().keyspaces_to_free(FORGOTTEN_MAX)?;
-        let freeing = &self.engine.background.freeing;
+        let freeing = &self.engine.background.space.freeing;
         let is_freed = |id: &KeyspaceId| !freeing.covers(&key::encoded(*id, &[]));
         writes.extend(freed.into_iter().filter(is_freed).map(|id| delete(&catalog::key_to_free(id))));
         let deleted = vec![UserRange::all(entry.id)];

@@ -160,6 +160,24 @@ impl Component {
         }
     }
 
+    /// The same on a full disk: what failed there is left out, instead of what waits for space.
+    pub fn pick_requested_on_full_disk(
+        &self,
+        version: &Version,
+        range: &RequestedRange,
+        retention: &Retention,
+    ) -> Option<Job> {
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => {
+                trunk.pick_requested_on_full_disk(tree, range, retention).map(Job::Trunk)
+            }
+            (Self::Levels(levels), Version::Levels(version)) => {
+                levels.pick_requested_on_full_disk(version, range, retention).map(Job::Levels)
+            }
+            _ => of_another_kind(),
+        }
+    }
+
     /// Work that makes scans cheaper, where scans have already cost half as much as the work. For when `pick` finds nothing.
     /// The levels have none: their shape bounds what scans cost.
     pub fn pick_for_scans(&self, version: &Version) -> Option<Job> {

@@ -117,6 +117,15 @@ impl ValueFiles {
         written
     }
 
+    /// The error of a value for which there is no space.
+    pub fn no_space(&self) -> Error {
+        Error::io(
+            "write a large value and leave the reserve free in",
+            self.storage.path(),
+            ErrorKind::StorageFull.into(),
+        )
+    }
+
     /// Streams header and blocks through one buffer. Returns the root checksum.
     fn write_blocks(&self, handle: &dyn StorageFile, header: &ValueFileHeader, value: &[u8]) -> Result<u32> {
         let mut buffer = self.buffers.take();

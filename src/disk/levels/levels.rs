@@ -120,9 +120,29 @@ impl Levels {
         range: &RequestedRange,
         retention: &Retention,
     ) -> Option<Job> {
+        self.pick_requested_if(version, range, retention, |choice| self.history.allows(choice))
+    }
+
+    /// The same on a full disk: what failed there is left out, instead of what waits for space.
+    pub fn pick_requested_on_full_disk(
+        &self,
+        version: &LevelsVersion,
+        range: &RequestedRange,
+        retention: &Retention,
+    ) -> Option<Job> {
+        self.pick_requested_if(version, range, retention, |choice| !self.history.has_failed(choice))
+    }
+
+    fn pick_requested_if(
+        &self,
+        version: &LevelsVersion,
+        range: &RequestedRange,
+        retention: &Retention,
+        is_allowed: impl Fn(&Compaction) -> bool,
+    ) -> Option<Job> {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
         self.pick_with(version, |claim| {
-            requested::choose(version, range, &has_garbage, |choice| self.history.allows(choice) && claim(choice))
+            requested::choose(version, range, &has_garbage, |choice| is_allowed(choice) && claim(choice))
                 .map(Compaction::into_files)
         })
     }

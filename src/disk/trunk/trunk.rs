@@ -125,10 +125,31 @@ impl Trunk {
 
     /// The next work of a requested compaction. A version that `retention` does not need is garbage.
     pub fn pick_requested(&self, tree: &Tree, range: &RequestedRange, retention: &Retention) -> Option<Job> {
+        self.pick_requested_if(tree, range, retention, |choice| self.history.allows(choice, retention))
+    }
+
+    /// The same on a full disk: what failed there is left out, instead of what waits for space.
+    pub fn pick_requested_on_full_disk(
+        &self,
+        tree: &Tree,
+        range: &RequestedRange,
+        retention: &Retention,
+    ) -> Option<Job> {
+        self.pick_requested_if(tree, range, retention, |choice| {
+            !self.history.has_failed(choice) && !self.history.is_settled(choice, retention)
+        })
+    }
+
+    fn pick_requested_if(
+        &self,
+        tree: &Tree,
+        range: &RequestedRange,
+        retention: &Retention,
+        is_allowed: impl Fn(&Choice) -> bool,
+    ) -> Option<Job> {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
         self.pick_with(Purpose::Needed, |claim| {
-            let accepts = |choice: &Choice| self.history.allows(choice, retention) && claim(choice);
-            requested::choose(tree, range, &has_garbage, accepts)
+            requested::choose(tree, range, &has_garbage, |choice| is_allowed(choice) && claim(choice))
         })
     }
 

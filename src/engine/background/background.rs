@@ -12,7 +12,6 @@ use crate::engine::scheduler::Scheduler;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
 use crate::engine::state::budget::Budget;
-use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
@@ -42,7 +41,6 @@ pub(crate) struct Background {
     pub(crate) events: Events,
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
-    pub(crate) freeing: Freeing,
     pub(crate) expired_space: ExpiredSpace,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,

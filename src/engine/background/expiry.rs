@@ -90,7 +90,7 @@ impl Background {
         for (keyspace, ranges) in found {
             for ExpiredRange { range, files } in choose(keyspace, ranges, &view) {
                 asked.extend(files);
-                is_asked |= self.freeing.add(range, view.disk.figures().file_bytes, self.disk.freed_bytes_min());
+                is_asked |= self.space.freeing.add(range, view.disk.figures().file_bytes, self.disk.freed_bytes_min());
             }
         }
         // A snapshot that still has some of it may end at any time.

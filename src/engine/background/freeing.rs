@@ -30,7 +30,7 @@ impl Background {
         let smallest = limits::VALUE_FILE_BYTES_MIN as u64;
         let bytes = in_branches + value_files.len() as u64 * smallest;
         let all = view.disk.figures().file_bytes + self.read.value_file_refs.count() as u64 * smallest;
-        if self.freeing.add(FreedRange { lower, upper, number, bytes }, all, self.disk.freed_bytes_min()) {
+        if self.space.freeing.add(FreedRange { lower, upper, number, bytes }, all, self.disk.freed_bytes_min()) {
             self.incorporate_freed()?;
             self.scheduler.wake_workers();
         }
@@ -40,10 +40,10 @@ impl Background {
     /// Lets the tombstones of ranges to free go to the disk, even if nothing else is written. To be called from time to time:
     /// memory may be too full for that at first.
     pub(super) fn incorporate_freed(&self) -> Result<()> {
-        if !self.freeing.is_any() {
+        if !self.space.freeing.is_any() {
             return Ok(());
         }
-        let newest = self.freeing.newest_due().filter(|number| *number > self.generations.incorporated());
+        let newest = self.space.freeing.newest_due().filter(|number| *number > self.generations.incorporated());
         newest.map_or(Ok(()), |number| self.generations.switch_soon(number))
     }
 
@@ -51,6 +51,6 @@ impl Background {
     pub(super) fn ranges_to_free(&self, retention: &Retention) -> Vec<FreedRange> {
         let incorporated = self.generations.incorporated();
         let through = retention.oldest().map_or(incorporated, |oldest| oldest.min(incorporated));
-        self.freeing.due(through, LOOKED_AT_MAX)
+        self.space.freeing.due(through, LOOKED_AT_MAX)
     }
 }

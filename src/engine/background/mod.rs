@@ -3,6 +3,7 @@
 #[allow(clippy::module_inception)]
 pub(crate) mod background;
 pub(crate) mod compaction;
+mod deleted_values;
 pub(crate) mod expiry;
 pub(crate) mod freeing;
 mod idle;

@@ -48,7 +48,7 @@ enum Taken {
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 18] = [
+const PRIORITIES: [(Taken, Line); 20] = [
     (Taken::ByEvery, expire),
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
@@ -63,9 +63,11 @@ const PRIORITIES: [(Taken, Line); 18] = [
     (Taken::UnlessPaused, needed_job),
     (Taken::UnlessPaused, requested_job),
     (Taken::ByAll, look_for_expired),
+    (Taken::ByAll, look_for_deleted_values),
     (Taken::UnlessPaused, job_that_frees),
     (Taken::UnlessPaused, job_for_scans),
     (Taken::UnlessPaused, remove_files),
+    (Taken::UnlessAwaited, look_for_deleted_values_when_quiet),
     (Taken::UnlessAwaited, job_when_quiet),
 ];
 
@@ -99,6 +101,17 @@ fn expire(background: &Background, state: &mut SchedulerState, _: WorkerRole) ->
 
 fn look_for_expired(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
     background.is_look_due(background.scheduler.clock.now()).then_some(Task::LookForExpired).into()
+}
+
+fn look_for_deleted_values(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let is_due = background.is_look_for_values_due(background.scheduler.clock.now());
+    is_due.then_some(Task::LookForDeletedValues).into()
+}
+
+fn look_for_deleted_values_when_quiet(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let is_quiet = is_calm(background) && state.jobs == 0 && !background.health.is_full();
+    let is_due = is_quiet && background.is_quiet_look_for_values_due(background.scheduler.clock.now());
+    is_due.then_some(Task::LookForDeletedValues).into()
 }
 
 fn grow_ballast(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
@@ -207,19 +220,25 @@ fn requested_job(background: &Background, state: &mut SchedulerState, _: WorkerR
 
 /// What frees the space of deleted ranges; on a full disk too, but one job at a time, as in `pick_to_free_space`.
 fn job_that_frees(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
-    if !background.freeing.is_any() || (background.health.is_full() && state.jobs > 0) {
+    if !background.space.freeing.is_any() || (background.health.is_full() && state.jobs > 0) {
         return Choice::Pass;
     }
-    let retention = background.retention();
+    let (retention, is_full) = (background.retention(), background.health.is_full());
     for range in background.ranges_to_free(&retention) {
         let request = range.request();
-        let job = pick_from_newest(background, |version| background.disk.pick_requested(version, &request, &retention));
+        let job = pick_from_newest(background, |version| {
+            if is_full {
+                background.disk.pick_requested_on_full_disk(version, &request, &retention)
+            } else {
+                background.disk.pick_requested(version, &request, &retention)
+            }
+        });
         if let Some(job) = job {
             return Choice::Run(Task::Job(job, None));
         }
         let view = background.read.view.load();
         if background.disk.remaining(&view.disk, &request, &retention).is_none() {
-            background.freeing.remove(&range);
+            background.space.freeing.remove(&range);
         }
     }
     Choice::Pass
@@ -257,9 +276,7 @@ fn job_after_quiet_flush(background: &Background, state: &mut SchedulerState, ro
 
 /// Work for readers once nobody writes, one job at a time, and only as long as the disk stays far from full.
 fn job_when_quiet(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
-    let (last, incorporated) = (background.read.sequencer.last_relaxed(), background.generations.incorporated());
-    let is_calm = background.quiet.is_calm(last, incorporated, background.scheduler.clock.now());
-    if !is_calm || state.jobs > 0 || background.health.is_full() {
+    if !is_calm(background) || state.jobs > 0 || background.health.is_full() {
         return Choice::Pass;
     }
     let job = pick_from_newest(background, |version| background.disk.pick_when_quiet(version));
@@ -268,6 +285,12 @@ fn job_when_quiet(background: &Background, state: &mut SchedulerState, _: Worker
     };
     state.flushed_when_quiet = job.scope().kind == JobKind::Flush;
     Choice::Run(Task::Job(job, None))
+}
+
+/// Whether nobody has written for a while.
+fn is_calm(background: &Background) -> bool {
+    let (last, incorporated) = (background.read.sequencer.last_relaxed(), background.generations.incorporated());
+    background.quiet.is_calm(last, incorporated, background.scheduler.clock.now())
 }
 
 /// Whether to check now for space on the disk. If so, the next check is due later.

@@ -64,9 +64,11 @@ impl Background {
         let for_space = (self.health.is_full() || self.disk.is_backed_off()).then_some(now + SPACE_CHECK);
         let removal = state.no_removal_until.filter(|until| *until > now && self.obsolete_files.are_any());
         let cleanup = version_cleanup::is_postponed_until(&self.read, state.last_cleanup, now);
+        let looks = &self.space.deleted_values;
+        let values = looks.is_wanted().then(|| looks.not_before().max(now + SPACE_CHECK));
         // A tick that runs says at its end when the next one is due.
         let expiry = if state.expiring { None } else { self.expiry_due() };
-        let due = for_space.into_iter().chain(removal).chain(cleanup).chain(expiry).min();
+        let due = for_space.into_iter().chain(removal).chain(cleanup).chain(values).chain(expiry).min();
         due.map_or(Next::WhenWoken, |due| Next::After(due.saturating_sub(now)))
     }
 
@@ -102,7 +104,9 @@ impl Background {
                 self.scheduler.state.lock().expiring = false;
                 return Ok(());
             }
-            Task::GrowBallast | Task::LeaveFullDisk | Task::LookForExpired => of_kind(BackgroundKind::KeepSpace),
+            Task::GrowBallast | Task::LeaveFullDisk | Task::LookForExpired | Task::LookForDeletedValues => {
+                of_kind(BackgroundKind::KeepSpace)
+            }
         });
         let running = listed.task();
         let is_event = running.is_of_files();
@@ -156,6 +160,7 @@ impl Background {
             }
             Task::Expire => Ok(()),
             Task::LookForExpired => self.look_for_expired_space(),
+            Task::LookForDeletedValues => self.look_for_deleted_values(),
             Task::GrowBallast => self.space.adjust_ballast(),
             Task::LeaveFullDisk => {
                 self.space.try_leave_full();

@@ -17,7 +17,6 @@ use crate::engine::scheduler::{Driver, RunNext};
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
-use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::engine::state::quiet::Quiet;
 use crate::engine::statistics::gather::Statistics;
@@ -102,7 +101,6 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         statistics,
         events,
         live_stats: Publisher::default(),
-        freeing: Freeing::default(),
         expired_space: ExpiredSpace::default(),
         quiet: Quiet::default(),
         upkeep: Mutex::default(),

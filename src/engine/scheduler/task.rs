@@ -22,6 +22,8 @@ pub(crate) enum Task {
     Expire,
     /// Look which files have expired.
     LookForExpired,
+    /// Look for large values that newer data hides.
+    LookForDeletedValues,
     /// Create or grow the ballast.
     GrowBallast,
     /// Check whether a full disk has space again.
@@ -58,6 +60,7 @@ impl Task {
             | Self::CleanVersions
             | Self::Expire
             | Self::LookForExpired
+            | Self::LookForDeletedValues
             | Self::GrowBallast
             | Self::LeaveFullDisk => TaskKind::Other,
         }

@@ -6,12 +6,14 @@
 //! ballast back with a margin; once it has it, the store takes puts again.
 
 use super::ballast::{Ballast, ReserveInputs};
+use super::deleted_values::DeletedValues;
 use crate::disk::{Component, JobKind};
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::Budget;
+use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::log::Log;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -40,8 +42,8 @@ const OUTPUT_PART: u64 = 2;
 /// all of the reserve, and nothing would be left for deletes.
 const FREEING_PART: u64 = 8;
 const FREEING_BALLAST_PART: u64 = 4;
-/// The longest time that a delete waits for space.
-const DELETE_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that a delete or a large value waits for space.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What finds no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +67,20 @@ struct BallastCheck {
     is_out_of_date: bool,
 }
 
+/// A large value that waits for space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueWait {
+    began: Duration,
+    /// When background work was last seen that may free space.
+    busy_at: Duration,
+}
+
 /// The space of a store's disk: the ballast, and the state of a full disk.
 pub(crate) struct Space {
     pub(crate) ballast: Ballast,
+    pub(crate) deleted_values: DeletedValues,
+    /// Ranges whose space is to be freed.
+    pub(crate) freeing: Freeing,
     read: Arc<ReadPath>,
     log: Arc<Log>,
     disk: Arc<Component>,
@@ -90,6 +103,8 @@ impl Space {
     pub(crate) fn new(shared: &SharedComponents, log: &Arc<Log>, generations: &Arc<Generations>) -> Arc<Self> {
         Arc::new(Self {
             ballast: Ballast::find(&shared.read.storage),
+            deleted_values: DeletedValues::default(),
+            freeing: Freeing::default(),
             read: Arc::clone(&shared.read),
             log: Arc::clone(log),
             disk: Arc::clone(&shared.disk),
@@ -207,6 +222,7 @@ impl Space {
         }
         self.log.set_scarce(true);
         self.health.enter_full(error);
+        self.deleted_values.want();
         self.scheduler.ask_for_workers();
     }
 
@@ -303,7 +319,46 @@ impl Space {
         let clock = &self.scheduler.clock;
         let started = *started.get_or_insert_with(|| clock.now());
         self.scheduler.wait_briefly();
-        clock.now().saturating_sub(started) < DELETE_PATIENCE
+        clock.now().saturating_sub(started) < PATIENCE
+    }
+
+    /// Whether a large value of so many bytes leaves the reserve free, and the margin (rule F10). True if the storage does not
+    /// report its free space.
+    pub(crate) fn has_room_for_value(&self, bytes: u64) -> bool {
+        let Some(available) = self.read.storage.available().ok().flatten() else { return true };
+        let inputs = self.reserve_inputs();
+        available >= bytes + inputs.bytes().saturating_sub(self.ballast.bytes()) + inputs.margin()
+    }
+
+    /// Waits a moment for a large value that finds no space, while background work looks for values that newer data hides, and
+    /// frees their space. Returns false if waiting is useless.
+    pub(crate) fn wait_for_value(&self, wait: &mut Option<ValueWait>) -> bool {
+        if self.health.blocking_error().is_err() || self.read.value_file_refs.count() == 0 {
+            return false;
+        }
+        let (clock, looks) = (&self.scheduler.clock, &self.deleted_values);
+        let state = || (self.read.view.load().version, self.read.sequencer.last());
+        if wait.is_none() {
+            let (version, last) = state();
+            if looks.was_in_vain(version, last) {
+                return false;
+            }
+            looks.want();
+            self.scheduler.ask_for_workers();
+        }
+        let now = clock.now();
+        let wait = wait.get_or_insert(ValueWait { began: now, busy_at: now });
+        self.scheduler.wait_briefly();
+        let now = clock.now();
+        if looks.is_wanted() || self.freeing.is_any() || !self.scheduler.state.lock().is_idle() {
+            wait.busy_at = now;
+        }
+        let goes_on = now.saturating_sub(wait.began) < PATIENCE && now.saturating_sub(wait.busy_at) < 2 * SPACE_CHECK;
+        if !goes_on {
+            let (version, last) = state();
+            looks.note_in_vain(version, last);
+        }
+        goes_on
     }
 
     /// Whether enough deletes are in memory to incorporate them.

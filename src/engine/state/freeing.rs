@@ -1,5 +1,5 @@
-//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied, and those of which half or more
-//! has expired. Any thread.
+//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied, those of which half or more
+//! has expired, and those with large values that newer data hides. Any thread.
 //!
 //! The tombstone of a range hides its data at once; the data itself would go only with the merges that later writes cause.
 //! So workers compact such ranges, once no snapshot needs them. What is small beside the leaf that it shares with other
@@ -88,6 +88,17 @@ impl Freeing {
         }
         self.is_any.store(true, Ordering::Release);
         true
+    }
+
+    /// Adds a range that is worth a compaction. Returns whether it was not there yet.
+    pub(crate) fn add_due(&self, range: FreedRange) -> bool {
+        let due = &mut self.ranges.lock().due;
+        let is_new = !due.iter().any(|other| other.lower == range.lower && other.upper == range.upper);
+        if is_new {
+            due.push(range);
+            self.is_any.store(true, Ordering::Release);
+        }
+        is_new
     }
 
     /// Whether there is anything to compact.

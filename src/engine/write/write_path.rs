@@ -22,6 +22,7 @@ use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::options::{Durability, WriteOptions};
 use crate::engine::types::user_key::UserKey;
+use crate::format::value_file::ValueReference;
 use crate::memory::MemtableWriter;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
@@ -256,6 +257,8 @@ impl WritePath {
     /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
     fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>, mode: WriteMode<'_>) -> Result<Entry<'a>> {
         match change {
+            // It may wait for space, with the same check.
+            KeyChange::Put(value) if value.len() >= limits::VALUE_FILE_BYTES_MIN => self.health.check()?,
             KeyChange::Put(_) | KeyChange::Merge(_) if !mode.frees_space() => self.health.check_put()?,
             // Deletes free space, and so do the drop of a keyspace and its expiry.
             _ => self.health.check()?,
@@ -268,14 +271,37 @@ impl WritePath {
                 (Kind::Put, Cow::Borrowed(value), None)
             }
             KeyChange::Put(value) => {
-                let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
-                references.add(file);
-                let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
-                let reference = written.map_err(Error::into_disk_full)?;
+                let reference = self.write_value(value).map_err(Error::into_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
             }
         };
         Ok(Entry { key, hash, kind, value, file })
+    }
+
+    /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.
+    fn write_value(&self, value: &[u8]) -> Result<ValueReference> {
+        let mut wait = None;
+        loop {
+            let has_room = self.health.check_put().and_then(|()| {
+                if self.space.has_room_for_value(value.len() as u64) {
+                    Ok(())
+                } else {
+                    Err(self.read.values.no_space())
+                }
+            });
+            match has_room {
+                Ok(()) => break,
+                Err(error) if error.is_disk_full() && self.space.wait_for_value(&mut wait) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
+        references.add(file);
+        let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
+        if written.is_ok() {
+            self.space.deleted_values.note_written(value.len() as u64);
+        }
+        written
     }
 
     fn release_files(&self, entries: &[Entry<'_>]) {
@@ -300,8 +326,11 @@ impl WritePath {
             }
         };
         // After the placing: the thread that clears the note has this write in the Memtable that it incorporates.
-        if self.health.is_full() && write.deletes() {
-            self.space.note_delete();
+        if write.deletes() {
+            self.space.deleted_values.note_delete();
+            if self.health.is_full() {
+                self.space.note_delete();
+            }
         }
         let counters = &thread.counters;
         WriteCounters::add(&counters.writes, (write.entries.len() + write.deleted.len()) as u64);

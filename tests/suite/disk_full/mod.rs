@@ -4,3 +4,4 @@ pub mod bounds;
 mod freeing;
 mod full_disk;
 mod sizes;
+mod values;

@@ -2,6 +2,7 @@
 
 use super::rig::{AnyWrite, Random, Rig, number_key, small};
 use crate::disk::levels::{Job, LevelsOptions};
+use crate::disk::runs::requested_range::RequestedRange;
 
 fn put(key: u64, value: u8) -> AnyWrite {
     AnyWrite::Put(number_key(key), vec![value; 100])
@@ -237,4 +238,29 @@ fn level_0_waits_for_full_levels_below_it() {
     assert!(runs > 3, "it did not wait: {runs} runs\n{}", rig.describe());
     rig.work();
     rig.check_reads(&mut random, 100);
+}
+
+/// The same for a requested compaction.
+#[test]
+fn on_a_full_disk_a_requested_compaction_leaves_out_what_failed() {
+    let rig = {
+        let mut rig = leveled();
+        rig.incorporate((0..150).map(|at| put(at * 6000, 2)).collect());
+        rig
+    };
+    let pick = || rig.levels.pick_requested_on_full_disk(&rig.version, &RequestedRange::ALL, &rig.retention());
+    let mut failed = 0;
+    while let Some(job) = pick() {
+        let text = job.to_string();
+        rig.levels.note_found_no_space(&job);
+        drop(job);
+        let again = pick().unwrap();
+        assert_eq!(again.to_string(), text);
+        rig.levels.note_failed_on_full_disk(&again);
+        failed += 1;
+        assert!(failed < 1000, "work does not end");
+    }
+    assert!(failed > 0);
+    rig.levels.clear_failures();
+    assert!(pick().is_some());
 }

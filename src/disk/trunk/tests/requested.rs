@@ -113,3 +113,30 @@ fn newer_data_does_not_count() {
     assert_eq!(rig.trunk.remaining(&rig.tree, &own, &rig.retention()), None);
     assert!(rig.trunk.remaining(&rig.tree, &requested("", None, true), &rig.retention()).is_some());
 }
+
+/// On a full disk nothing waits for space, because that would be for ever. What failed there is left out, so the work ends.
+#[test]
+fn on_a_full_disk_a_requested_compaction_leaves_out_what_failed() {
+    let mut rig = Rig::new(small_options(64 << 10));
+    random_load(&mut rig);
+    let all = requested("", None, true);
+    let mut left_out = 0;
+    while let Some(job) = rig.trunk.pick_requested_on_full_disk(&rig.tree, &all, &rig.retention()) {
+        let text = job.to_string();
+        if text.starts_with("merge") && left_out % 2 == 0 {
+            rig.trunk.note_found_no_space(&job);
+            drop(job);
+            let again = rig.trunk.pick_requested_on_full_disk(&rig.tree, &all, &rig.retention()).unwrap();
+            assert_eq!(again.to_string(), text);
+            rig.trunk.note_failed_on_full_disk(&again);
+            left_out += 1;
+        } else {
+            left_out += usize::from(text.starts_with("merge"));
+            rig.finish(&job);
+        }
+        assert!(left_out < 1000, "work does not end");
+    }
+    assert!(left_out > 2 && rig.trunk.remaining(&rig.tree, &all, &rig.retention()).is_some());
+    rig.trunk.clear_failures();
+    assert!(rig.trunk.pick_requested_on_full_disk(&rig.tree, &all, &rig.retention()).is_some());
+}
