@@ -50,6 +50,9 @@ pub struct Common {
     /// Directory of the store
     #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true, help_heading = "Common options")]
     pub db: Option<PathBuf>,
+    /// Whether --db was given. Otherwise `db` is what the environment says.
+    #[arg(skip)]
+    pub names_db: bool,
     /// Memory budget of the store, such as 64M or 2G [default: a quarter of the memory of the machine or container, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
     pub memory: Option<u64>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The store of a file system.
 #[derive(Debug, Args)]
 pub struct OfStore {
-    /// Directory of the store [default: what --db says]
+    /// Directory of the store [default: what --db says, which must not name another one]
     #[arg(value_name = "STORE")]
     pub store: Option<PathBuf>,
 }
@@ -115,7 +115,7 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Unmount a file system that `mount` has mounted, and wait until its store is closed
+/// Unmount a file system that `mount` has mounted, and wait until its store is closed and its process has ended
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A directory where something else is mounted is left alone. A mount whose process has died is removed, too.

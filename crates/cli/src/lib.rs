@@ -33,12 +33,13 @@ mod store_files;
 mod unknown_operator;
 mod ycsb;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 /// Runs the command that the process arguments name.
 pub fn run() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = parse();
     match commands::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -48,4 +49,27 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Parses the process arguments. Exits with a message if that fails, as clap does.
+fn parse() -> arguments::Arguments {
+    let matches = arguments::Arguments::command().get_matches();
+    let parsed = arguments::Arguments::from_arg_matches(&matches);
+    let mut arguments = parsed.unwrap_or_else(|error| error.exit());
+    arguments.common.names_db = names_db(&matches);
+    arguments
+}
+
+/// Whether `--db` is among the arguments, before the command or after it.
+fn names_db(matches: &ArgMatches) -> bool {
+    let mut next = Some(matches);
+    while let Some(matches) = next {
+        if matches!(matches.try_contains_id("db"), Ok(true))
+            && matches.value_source("db") == Some(ValueSource::CommandLine)
+        {
+            return true;
+        }
+        next = matches.subcommand().map(|(_, of_command)| of_command);
+    }
+    false
 }

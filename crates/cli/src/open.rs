@@ -5,6 +5,8 @@ use crate::bytes;
 use crate::failure::Failure;
 use crate::unknown_operator::stand_in;
 use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, WriteOptions, merge_operators};
+use skipfs::Superblock;
+use skipfs::format::key;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,17 +32,36 @@ impl Common {
         self.open(self.options(false).background_write_limit(background_write_limit))
     }
 
-    /// The same, with this merge operator.
+    /// Opens an existing store to merge operands into its pairs, with this merge operator. One with a file system is
+    /// refused.
     pub fn open_to_merge(&self, operator: Option<MergeOperator>) -> Result<Db, Failure> {
         let mut options = self.options(false);
         options.merge_operator = operator.and_then(MergeOperator::for_store);
-        self.open(options)
+        self.without_file_system(self.open(options)?)
     }
 
-    /// Opens a store, or creates it.
+    /// Opens an existing store to change its pairs. One with a file system is refused.
+    pub fn open_to_change(&self) -> Result<Db, Failure> {
+        self.refuse_other_order()?;
+        self.without_file_system(self.open_existing()?)
+    }
+
+    /// Opens a store for pairs, or creates it. One with a file system is refused.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
         self.refuse_other_order()?;
-        self.open(self.options(true))
+        self.without_file_system(self.open(self.options(true))?)
+    }
+
+    /// Fails if the store holds a file system. Other pairs would damage it.
+    fn without_file_system(&self, db: Db) -> Result<Db, Failure> {
+        if !db.get(key::superblock())?.is_some_and(|bytes| Superblock::is_one(&bytes)) {
+            return Ok(db);
+        }
+        let path = self.directory()?.display();
+        Err(Failure::Usage(format!(
+            "the store at {path} holds a file system, which this would damage; `alluvium mount DIR {path}` gives access to \
+             its files; choose another store for pairs"
+        )))
     }
 
     /// Opens a store for writing. Says on the error output what was lost, because the next opening does not know it.

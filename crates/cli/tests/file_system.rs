@@ -110,7 +110,7 @@ fn mkfs_makes_a_file_system_in_an_empty_store_only() {
     let table = store.run(&["stat"]).expect(0);
     assert!(table.text().contains("inline, up to 1000 B"), "{}", table.text());
 
-    // The position goes before --db, and an empty store keeps its component.
+    // An empty store keeps its component.
     let other = Store::new();
     other.run(&["put", "--component", "leveled", "a", "1"]).expect(0);
     other.run(&["mkfs"]).refused(2, "already has pairs (the first key is \"a\")");
@@ -120,7 +120,7 @@ fn mkfs_makes_a_file_system_in_an_empty_store_only() {
     other.run(&["keyspaces", "create", "users"]).expect(0);
     other.run(&["mkfs"]).refused(2, "already has keyspaces (\"users\")");
     other.run(&["keyspaces", "drop", "users"]).expect(0);
-    let done = store.run(&["mkfs", text(&other.path()), "--layout", "items"]).expect(0);
+    let done = run(&["mkfs", text(&other.path()), "--layout", "items"]).expect(0);
     assert!(done.text().contains("component leveled, layout items, one item up to 16.0 KiB"), "{}", done.text());
     let trunk = Store::new();
     trunk.run(&["mkfs", "--component", "trunk"]).expect(0);
@@ -135,9 +135,17 @@ fn check_lists_what_is_wrong() {
     for label in ["nothing wrong", "directories", "orphans", "findings"] {
         assert!(table.text().contains(label), "{}", table.text());
     }
-    store.run(&["put", "nonsense", "1"]).expect(0);
-    // An entry of a directory that does not exist.
-    store.run(&["put", "--hex", "64000000000000000961", "0200008100000000000000ff"]).expect(0);
+    let damage = |damage: &dyn Fn(&alluvium::Db)| {
+        let options = alluvium::Options::new().memory_budget(16 << 20).create_if_missing(false);
+        let db = alluvium::Db::open(store.path(), options).unwrap();
+        damage(&db);
+        db.close().unwrap();
+    };
+    damage(&|db| {
+        db.put("nonsense", "1").unwrap();
+        // An entry of a directory that does not exist.
+        db.put(b"d\0\0\0\0\0\0\0\x09a", b"\x02\0\0\x81\0\0\0\0\0\0\0\xff").unwrap();
+    });
     let done = store.run(&["check", "--json"]).expect(3);
     let report = done.json();
     assert_eq!(report["sound"], false);
@@ -146,10 +154,64 @@ fn check_lists_what_is_wrong() {
     assert!(done.err.contains("nonsense") && done.err.contains("the file system is damaged"), "{done:?}");
     assert!(store.run(&["check"]).expect(3).text().contains("damaged"));
     // Without its superblock it is a damaged file system, not none.
-    store.run(&["delete", "s"]).expect(0);
+    damage(&|db| db.delete("s").unwrap());
     let done = store.run(&["check"]).expect(3);
     assert!(done.err.contains("superblock"), "{done:?}");
     store.run(&["mount", "/"]).refused(2, "has no file system");
+}
+
+/// Pairs of other programs would damage it.
+#[test]
+fn commands_that_write_pairs_refuse_a_file_system() {
+    let store = Store::new();
+    store.run(&["mkfs"]).expect(0);
+    let source = Store::new();
+    source.put("a", "1");
+    let dump = source.file("dump.tsv", &source.run(&["scan"]).expect(0).out);
+    for arguments in [
+        &["put", "a", "1"][..],
+        &["put", "--keyspace", "other", "a", "1"],
+        &["delete", "s"],
+        &["delete", "--prefix", "d"],
+        &["merge", "--operator", "append", "a", "1"],
+        &["load", &dump],
+        &["load", "--ycsb", "10"],
+        &["keyspaces", "create", "other"],
+        &["keyspaces", "clear", "default"],
+    ] {
+        let expected = format!("the store at {} holds a file system, which this would damage", text(&store.path()));
+        store.run(arguments).refused(2, &expected);
+    }
+    assert_eq!(store.run(&["check", "--json"]).expect(0).json()["findings_count"], 0);
+    // Those that only read it, or its files, are for any store.
+    store.run(&["get", "--hex", "73"]).expect(0);
+    store.run(&["compact"]).expect(0);
+}
+
+#[test]
+fn two_stores_are_refused() {
+    let (store, other) = (Store::new(), Store::new());
+    store.run(&["mkfs"]).expect(0);
+    let (one, two) = (store.path(), other.path());
+    for command in [&["mkfs"][..], &["check"], &["mount", "/mnt"], &["mount", "/mnt", "--background"]] {
+        let positional = [command, &[text(&one)]].concat();
+        let behind = [&positional[..], &["--db", text(&two)]].concat();
+        let before = [&["--db", text(&two)], &positional[..]].concat();
+        for arguments in [behind, before] {
+            run(&arguments).refused(2, "two stores are given");
+        }
+    }
+    run(&["check", text(&one), "--db", text(&one)]).expect(0);
+    // The environment is only a default.
+    let mut check = command(&["check", text(&one)]);
+    finish(
+        {
+            check.env("ALLUVIUM_DB", &two);
+            check
+        },
+        b"",
+    )
+    .expect(0);
 }
 
 #[test]
@@ -229,8 +291,10 @@ fn unmount_waits_for_the_store_and_a_second_mount_is_refused() {
                 run(&arguments).refused(2, "is open in another process");
             }
             assert_eq!(place.check()["bytes"], 500_000, "a check reads beside the mount");
+            // Regression test: it returned while the process still ran, if only for a moment.
+            let mut served = served;
             place.unmount().expect(0);
-            // Nobody has the store now.
+            assert!(served.child.try_wait().unwrap().is_some(), "the process has ended");
             place.store.run(&["compact"]).expect(0);
             let (code, said) = served.end();
             assert!(code == Some(0) && said.is_empty(), "{code:?}, {said}");
@@ -257,7 +321,8 @@ fn a_mount_in_the_background_is_there_when_the_command_returns() {
         }
         let done = run(&place.arguments(&["--background", "--json"])).expect(0).json();
         assert_eq!((&done["mounted"], &done["at"]), (&text(&place.path).into(), &text(&place.mount).into()));
-        place.unmount().expect(0);
+        let done = run(&["unmount", text(&place.mount), "--json"]).expect(0).json();
+        assert_eq!(done, serde_json::json!({ "unmounted": text(&place.mount) }));
     });
 }
 

@@ -425,9 +425,20 @@ fn a_write_takes_privileges_away() {
             rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty()).unwrap();
         };
         let has_capability = || rustix::fs::getxattr(&path, "security.capability", &mut [0; 64]).is_ok();
-        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
-        for command in ["printf x >> program", "printf x > program", "truncate -s 3 program", "fallocate -l 9 program"]
-        {
+        // Only the mode is asked for. Regression test: the kernel answered from before the write, since only times and sizes
+        // were out of date.
+        let mode = || {
+            use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+            u32::from(statx(CWD, &path, AtFlags::empty(), StatxFlags::MODE).unwrap().stx_mode) & 0o7777
+        };
+        fs::write(place.mount_point().join("other"), vec![1; 9000]).unwrap();
+        for command in [
+            "printf x >> program",
+            "printf x > program",
+            "truncate -s 3 program",
+            "fallocate -l 9 program",
+            "dd if=/dev/zero of=program bs=10000 count=1 conv=notrunc",
+        ] {
             reset();
             assert!(has_capability() && mode() == 0o6777);
             use std::os::unix::process::CommandExt;
@@ -436,6 +447,11 @@ fn a_write_takes_privileges_away() {
             assert!(done.unwrap().success(), "{command}");
             assert_eq!((mode(), has_capability()), (0o777, false), "{command}");
         }
+        reset();
+        let (from, to) = (place.mount_point().join("other"), File::options().write(true).open(&path).unwrap());
+        rustix::fs::copy_file_range(File::open(from).unwrap(), None, &to, None, 9000).unwrap();
+        drop(to);
+        assert_eq!((mode(), has_capability()), (0o777, false), "a copy takes them from anyone's file");
         reset();
         File::options().append(true).open(&path).unwrap().write_all(b"by root").unwrap();
         assert_eq!((mode(), has_capability()), (0o6777, false), "root keeps the bits");

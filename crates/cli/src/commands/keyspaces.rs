@@ -123,8 +123,7 @@ fn drop_one(common: &Common, name: &str) -> Result<(), Failure> {
 }
 
 fn clear(common: &Common, name: &str) -> Result<(), Failure> {
-    common.refuse_other_order()?;
-    let db = common.open_existing()?;
+    let db = common.open_to_change()?;
     keyspace::find(&db, name, None)?.delete_range_with(.., common.write_options())?;
     Ok(db.close()?)
 }

@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Mkfs(mkfs) => file_system::mkfs(common, mkfs),
         Command::Mount(mount) => file_system::mount(common, mount),
-        Command::Unmount(unmount) => file_system::unmount(unmount),
+        Command::Unmount(unmount) => file_system::unmount(common, unmount),
         Command::Check(check) => file_system::check(common, check),
         Command::Bench(bench) => bench::run(common, bench),
         Command::Soak(soak) => soak::run(common, soak),

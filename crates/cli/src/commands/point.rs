@@ -67,8 +67,7 @@ pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
     let key = delete.key.as_ref().map(|key| common.argument("KEY", key)).transpose()?;
     let range = key_range::parse(common, &delete.range)?;
     refuse_empty_bounds(delete)?;
-    common.refuse_other_order()?;
-    let db = common.open_existing()?;
+    let db = common.open_to_change()?;
     let (keyspace, options) = (delete.within.open_existing(&db)?, common.write_options());
     match (key, range) {
         (Some(key), _) => keyspace.delete_with(&key, options)?,

@@ -9,14 +9,14 @@ use crate::fs::{Caller, FilePlace, RenameMode, SeekTo, SetAttributes, SetMode, S
 use crate::store::Store;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
     TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 /// Numbers of inodes are never used again, so all have the same generation.
@@ -28,11 +28,35 @@ pub(super) struct Adapter<S> {
     fs: Arc<SkipFs<S>>,
     handles: Handles,
     options: MountOptions,
+    /// Set before the first request.
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl<S: Store> Adapter<S> {
     pub(super) fn new(fs: Arc<SkipFs<S>>, options: MountOptions) -> Self {
-        Self { fs, handles: Handles::default(), options }
+        Self { fs, handles: Handles::default(), options, notifier: Arc::default() }
+    }
+
+    /// Where the session's notifier is to be put.
+    pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.notifier)
+    }
+
+    /// Executes a request after which the kernel keeps the permissions that it knows. If it takes some away, the kernel
+    /// is told before the answer. *Otherwise:* a set-user-ID bit that a write took away stays visible until the kernel's
+    /// attributes expire.
+    fn with_permissions<T>(&self, ino: u64, request: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        let permissions = || self.fs.getattr(ino).map(|found| found.permissions).ok();
+        let before = permissions().filter(|before| before & (libc::S_ISUID | libc::S_ISGID) != 0);
+        let done = request();
+        if before.is_some()
+            && permissions() != before
+            && let Some(notifier) = self.notifier.get()
+        {
+            // A negative offset: attributes alone. An inode that the kernel does not have any more is no error.
+            let _ = notifier.inval_inode(INodeNo(ino), -1, 0);
+        }
+        done
     }
 
     fn reply_entry(&self, made: FsResult<Attributes>, reply: ReplyEntry) {
@@ -226,7 +250,11 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.fs.open_file(ino.0, flags.0 & libc::O_TRUNC != 0) {
+        let opened = match flags.0 & libc::O_TRUNC {
+            0 => self.fs.open_file(ino.0, false),
+            _ => self.with_permissions(ino.0, || self.fs.open_file(ino.0, true)),
+        };
+        match opened {
             Ok(()) => reply.opened(FileHandle(0), file_flags()),
             Err(error) => reply.error(errno(&error)),
         }
@@ -261,7 +289,8 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         // With `O_APPEND` the offset is the end: the kernel knows the size, because only it changes the file.
         let drop_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let options = WriteOptions { append: false, drop_privileges };
-        match self.fs.write(ino.0, offset, data, options) {
+        let write = || self.fs.write(ino.0, offset, data, options);
+        match if drop_privileges { self.with_permissions(ino.0, write) } else { write() } {
             Ok(count) => reply.written(count as u32),
             Err(error) => reply.error(errno(&error)),
         }
@@ -398,7 +427,8 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        reply_done(self.fs.fallocate(ino.0, offset, length, mode), reply);
+        let done = self.with_permissions(ino.0, || self.fs.fallocate(ino.0, offset, length, mode));
+        reply_done(done, reply);
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -435,7 +465,7 @@ impl<S: Store + 'static> Filesystem for Adapter<S> {
         }
         let from = FilePlace { ino: from.0, offset: from_offset };
         let to = FilePlace { ino: to.0, offset: to_offset };
-        match self.fs.copy_file_range(from, to, length) {
+        match self.with_permissions(to.ino, || self.fs.copy_file_range(from, to, length)) {
             Ok(count) => reply.written(count as u32),
             Err(error) => reply.error(errno(&error)),
         }

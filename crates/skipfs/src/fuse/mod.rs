@@ -10,6 +10,7 @@ mod handles;
 mod mount_table;
 mod mounting;
 mod options;
+mod process;
 mod signals;
 mod unmounting;
 

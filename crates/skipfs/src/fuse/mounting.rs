@@ -3,6 +3,7 @@
 use super::adapter::Adapter;
 use super::mount_table;
 use super::options::MountOptions;
+use super::process::announce;
 use super::signals::Signals;
 use crate::error::{FsError, FsResult};
 use crate::fs::SkipFs;
@@ -27,6 +28,8 @@ pub struct Mounted<S: Store> {
     session: Option<BackgroundSession>,
     /// Whether it was unmounted, and the session only has to end.
     is_unmounted: bool,
+    /// Tells `unmount` which process serves the store. Closed last.
+    _announced: Option<File>,
 }
 
 fn of_io(what: &str, error: &io::Error) -> FsError {
@@ -62,10 +65,14 @@ pub fn spawn<S: Store + 'static>(
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;
+    let announced = options.store.as_deref().and_then(announce);
     let adapter = Adapter::new(Arc::clone(&fs), options.clone());
-    let session = Session::new(adapter, &mount_point, &config).and_then(Session::spawn);
-    let session = session.map_err(|error| cannot_mount(&error))?;
-    Ok(Mounted { fs, mount_point, session: Some(session), is_unmounted: false })
+    let notifier = adapter.notifier();
+    let session = Session::new(adapter, &mount_point, &config).map_err(|error| cannot_mount(&error))?;
+    // The kernel has no attributes before the session answers its first request.
+    let _ = notifier.set(session.notifier());
+    let session = session.spawn().map_err(|error| cannot_mount(&error))?;
+    Ok(Mounted { fs, mount_point, session: Some(session), is_unmounted: false, _announced: announced })
 }
 
 /// What the kernel or the program that mounts for users said. The device was found.

@@ -1,6 +1,7 @@
 //! Unmounting by another process than the one that serves the mount. One thread.
 
 use super::mount_table::mounted_at;
+use super::process::{byte, server};
 use crate::error::{FsError, FsResult};
 use nix::fcntl::{FcntlArg, fcntl};
 use rustix::io::Errno;
@@ -19,17 +20,18 @@ const WRITER_BYTE: i64 = 0;
 /// Unmount for users, newest first.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
-/// Unmounts the SkipFS at a directory, and waits until the process that serves it has closed the store. A mount whose
-/// process has died is unmounted, too.
+/// Unmounts the SkipFS at a directory, and waits until the process that serves it has closed the store and has ended. A
+/// mount whose process has died is unmounted, too.
 ///
 /// # Errors
 /// `EINVAL` if no SkipFS is mounted there; `EBUSY` if it is in use; `EPERM` without the permission; `ETIMEDOUT` if it
-/// is unmounted but the store was not closed within `patience`.
+/// is unmounted but the process has not ended within `patience`.
 pub fn unmount(directory: impl AsRef<Path>, patience: Duration) -> FsResult<()> {
     let directory = resolved(directory.as_ref())?;
     let Some(mounted) = mounted_at(&directory)? else {
         return Err(FsError::with_detail(libc::EINVAL, format!("no SkipFS is mounted at {}", directory.display())));
     };
+    let server = mounted.store.as_deref().and_then(server);
     match rustix::mount::unmount(&directory, UnmountFlags::NOFOLLOW) {
         Ok(()) => {}
         Err(Errno::PERM) => unmount_as_user(&directory)?,
@@ -43,6 +45,13 @@ pub fn unmount(directory: impl AsRef<Path>, patience: Duration) -> FsResult<()> 
             return Err(FsError::with_detail(libc::ETIMEDOUT, what));
         }
         std::thread::sleep(LOOK);
+    }
+    // A process whose store has failed may still have to say so.
+    if let Some(server) = server
+        && !server.wait(deadline.saturating_duration_since(Instant::now()))?
+    {
+        let what = format!("unmounted, but the process that served {} still runs", store.display());
+        return Err(FsError::with_detail(libc::ETIMEDOUT, what));
     }
     Ok(())
 }
@@ -86,13 +95,7 @@ fn unmount_as_user(directory: &Path) -> FsResult<()> {
 fn is_open_for_writing(store: &Path) -> FsResult<bool> {
     // A store that is gone is not open.
     let Ok(file) = File::open(store.join(LOCK_FILE)) else { return Ok(false) };
-    let mut lock = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: WRITER_BYTE,
-        l_len: 1,
-        l_pid: 0,
-    };
+    let mut lock = byte(libc::F_WRLCK, WRITER_BYTE);
     fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock))
         .map_err(|error| FsError::with_detail(error as i32, "cannot look at the lock of the store"))?;
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)

@@ -18,7 +18,7 @@ const LISTED_MAX: usize = 1000;
 /// Checks the file system and prints a report. Findings are printed on standard error, with `--json` on standard output
 /// as well.
 pub fn run(common: &Common, check: &Check) -> Result<(), Failure> {
-    let common = with_store(common, &check.of);
+    let common = with_store(common, &check.of)?;
     let started = Instant::now();
     let db = common.open_to_read()?;
     // One of the two is enough: without the other it is a damaged file system.

@@ -15,7 +15,7 @@ use skipfs::{Layout, MkfsOptions, SkipFs, Superblock};
 
 /// Makes the file system and says what it is. A store that is refused stays as it is.
 pub fn run(common: &Common, mkfs: &Mkfs) -> Result<(), Failure> {
-    let common = with_store(common, &mkfs.of);
+    let common = with_store(common, &mkfs.of)?;
     let options = options(mkfs)?;
     match common.open_to_read() {
         Ok(found) => {

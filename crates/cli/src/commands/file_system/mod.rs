@@ -18,11 +18,18 @@ use crate::failure::Failure;
 use crate::file_system_arguments::OfStore;
 use std::path::Path;
 
-/// The common arguments for a store that is named by its position. It goes before `--db` and the environment.
-fn with_store(common: &Common, of: &OfStore) -> Common {
+/// The common arguments for a store that is named by its position. It goes before the environment. `--db` must not name
+/// another one.
+fn with_store(common: &Common, of: &OfStore) -> Result<Common, Failure> {
     let mut common = common.clone();
+    if let (Some(store), Some(other), true) = (&of.store, &common.db, common.names_db)
+        && store != other
+    {
+        let (store, other) = (store.display(), other.display());
+        return Err(Failure::Usage(format!("two stores are given, {store} and --db {other}; leave one out")));
+    }
     common.db = of.store.clone().or(common.db);
-    common
+    Ok(common)
 }
 
 /// The failure of a command on a store without a file system.

@@ -21,7 +21,7 @@ pub fn run(common: &Common, mount: &Mount) -> Result<(), Failure> {
     }
     // Before the store starts threads.
     let signals = Signals::block()?;
-    let mut common = with_store(common, &mount.of);
+    let mut common = with_store(common, &mount.of)?;
     let directory = mount_point(&mount.directory)?;
     // The process may change its directory.
     if let Ok(path) = common.directory()?.canonicalize() {
