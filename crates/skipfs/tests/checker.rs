@@ -97,6 +97,7 @@ fn content_that_does_not_fit_the_record_is_found() {
         batch.put(key::content(3, 0, 6), []);
     });
     expect("blocks: expected none", |_, batch| batch.put(key::content(3, 0, 1), []));
+    expect("allocated bytes: expected 24576, found 20480", |_, batch| batch.put(key::content(3, 0, 6), [1]));
     expect("content outside the record: expected none", |store, batch| {
         change(store, batch, &key::entry(2, b"file"), |record| record.is_inline = true);
     });

@@ -99,7 +99,12 @@ fn run(layout: Layout, seed: u64) {
                     content[target..target + part.len()].copy_from_slice(&part);
                 }
             }
-            6 => check_holes(&fs, ino, start, &content, &context),
+            6 => {
+                check_holes(&fs, ino, start, &content, &context);
+                // This also compares what is allocated.
+                let report = check(fs.store()).unwrap();
+                assert!(report.is_sound(), "{context}: {report:#?}");
+            }
             _ => {
                 let found = fs.read(ino, start, to - from).unwrap();
                 let expected = &content[from.min(content.len())..to.min(content.len())];
@@ -158,4 +163,63 @@ fn holes_are_found() {
         truncate(4 * CHUNK);
         assert_eq!(seek(3 * CHUNK + 8192, SeekTo::Hole), Ok(4 * CHUNK));
     }
+}
+
+/// `st_blocks` counts what is kept, in units of 512 bytes.
+#[test]
+fn holes_are_not_allocated() {
+    const CHUNK: u64 = 262_144;
+    for layout in LAYOUTS {
+        let fs = new_fs(&small(layout));
+        let ino = fs.create(ROOT, b"file", 0o644, CALLER).unwrap().ino;
+        let blocks = || fs.getattr(ino).unwrap().blocks();
+        let write = |offset: u64, length: usize| {
+            assert_eq!(fs.write(ino, offset, &vec![1; length], WriteOptions::default()).unwrap(), length);
+        };
+        let set_size = |size: u64| {
+            fs.setattr(ino, &SetAttributes { size: Some(size), ..SetAttributes::default() }).unwrap();
+        };
+        let hole = |offset: u64, length: u64| {
+            fs.fallocate(ino, offset, length, libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE).unwrap();
+        };
+        assert_eq!(blocks(), 0);
+        write(0, 1);
+        assert_eq!(blocks(), 8, "{layout:?}: a small file has a block");
+        set_size(1 << 40);
+        assert_eq!(blocks(), 8, "{layout:?}");
+        write(1 << 39, 4096);
+        write((1 << 39) + 8192, 1);
+        assert_eq!(blocks(), 24, "{layout:?}");
+        // The same blocks again, and one that lies over two.
+        write(1 << 39, 4096);
+        write((1 << 39) + 4000, 4192);
+        assert_eq!(blocks(), 32, "{layout:?}");
+        hole(1 << 39, 4096);
+        assert_eq!(blocks(), 24, "{layout:?}");
+        set_size(1 << 39);
+        assert_eq!(blocks(), 8, "{layout:?}");
+        set_size(0);
+        assert_eq!(blocks(), 0, "{layout:?}");
+        // Without holes, with one of whole chunks and parts, and whole again.
+        write(0, 5 * CHUNK as usize);
+        assert_eq!(blocks(), 5 * CHUNK / 512, "{layout:?}");
+        hole(CHUNK / 2, 3 * CHUNK);
+        assert_eq!(blocks(), 2 * CHUNK / 512, "{layout:?}");
+        write(0, 4 * CHUNK as usize);
+        assert_eq!(blocks(), 5 * CHUNK / 512, "{layout:?}");
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound(), "{layout:?}: {report:#?}");
+    }
+}
+
+/// Ranges cannot be taken out or put in: `docs/skipfs.md` says why. Nothing changes.
+#[test]
+fn ranges_are_not_moved() {
+    let fs = new_fs(&small(LAYOUTS[1]));
+    let ino = fs.create(ROOT, b"file", 0o644, CALLER).unwrap().ino;
+    fs.write(ino, 0, &[1; 20_000], WriteOptions::default()).unwrap();
+    for mode in [libc::FALLOC_FL_COLLAPSE_RANGE, libc::FALLOC_FL_INSERT_RANGE] {
+        assert_eq!(fs.fallocate(ino, 4096, 4096, mode).unwrap_err().errno(), libc::EOPNOTSUPP);
+    }
+    assert_eq!(fs.read(ino, 0, 30_000).unwrap(), vec![1; 20_000]);
 }

@@ -18,16 +18,21 @@ fn times() -> impl Strategy<Value = Timestamp> {
 }
 
 fn attributes() -> impl Strategy<Value = Attributes> {
-    let numbers = (any::<u64>(), any::<u64>(), any::<[u32; 4]>(), 0..0o10000u32, 0..KINDS.len());
-    (numbers, times(), times(), times()).prop_map(|((ino, size, small, permissions, kind), atime, mtime, ctime)| {
-        let [uid, gid, nlink, rdev] = small;
-        Attributes { ino, kind: KINDS[kind], permissions, uid, gid, nlink, rdev, size, atime, mtime, ctime }
-    })
+    let numbers = (any::<u64>(), any::<[u64; 2]>(), any::<[u32; 4]>(), 0..0o10000u32, 0..KINDS.len());
+    (numbers, times(), times(), times()).prop_map(
+        |((ino, [size, allocated], small, permissions, kind), atime, mtime, ctime)| {
+            let [uid, gid, nlink, rdev] = small;
+            let kind = KINDS[kind];
+            let allocated = if kind == FileKind::File { allocated } else { 0 };
+            Attributes { ino, kind, permissions, uid, gid, nlink, rdev, size, allocated, atime, mtime, ctime }
+        },
+    )
 }
 
 fn records() -> impl Strategy<Value = Record> {
     (attributes(), any::<[bool; 3]>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(
         |(attributes, [is_inline, has_blocks, has_attributes], parent, body)| {
+            let parent = if attributes.kind == FileKind::File { 0 } else { parent };
             let mut record = Record { attributes, has_blocks: false, is_inline: false, has_attributes, parent, body };
             match attributes.kind {
                 FileKind::Symlink => record.attributes.size = record.body.len() as u64,
@@ -124,6 +129,7 @@ fn the_bytes_of_a_record_are_the_documented_ones() {
             nlink: 3,
             rdev: 4,
             size: 5,
+            allocated: 4096,
             atime: time(-1, 6),
             mtime: time(7, 8),
             ctime: time(9, 10),
@@ -136,7 +142,7 @@ fn the_bytes_of_a_record_are_the_documented_ones() {
     };
     let mut expected = vec![1, 6, 0xa4, 0x81, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
     expected.extend_from_slice(&[6, 0, 0, 0, 8, 0, 0, 0, 10, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 5, 0, 0, 0, 0, 0, 0, 0]);
-    expected.extend_from_slice(&[0; 8]);
+    expected.extend_from_slice(&[0, 16, 0, 0, 0, 0, 0, 0]);
     expected.extend_from_slice(&[255; 8]);
     expected.extend_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend_from_slice(b"silt");

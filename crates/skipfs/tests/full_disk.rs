@@ -209,6 +209,37 @@ fn on_a_full_disk_files_are_read_and_removed_until_writes_resume() {
     }
 }
 
+/// Regression test: the rest of a chunk that was cut had to be put again, which failed above 32 KiB.
+#[test]
+fn on_a_full_disk_long_files_are_cut() {
+    for layout in LAYOUTS {
+        let disk = SimulatedStorage::new(3);
+        disk.set_capacity(Some(CAPACITY));
+        let mut files = Files::new(&disk, layout);
+        let ino = files.fs.create(ROOT, b"long", 0o644, CALLER).unwrap().ino;
+        let mut bytes: Vec<u8> = (0..600_000_u32).map(|at| (at / 999 + at) as u8).collect();
+        assert_eq!(files.fs.write(ino, 0, &bytes, WriteOptions::default()).unwrap(), bytes.len());
+        files.fill();
+        let read = || files.fs.read(ino, 0, 1 << 20).unwrap();
+        for size in [590_000, 500_001, 300_001, 262_144, 200_704, 50_000, 33_333] {
+            let set = SetAttributes { size: Some(size as u64), ..SetAttributes::default() };
+            let cut = files.fs.setattr(ino, &set).unwrap_or_else(|error| panic!("{size}: {error}"));
+            assert_eq!(cut.allocated, (size as u64).next_multiple_of(4096));
+            bytes.truncate(size);
+            assert_eq!(read(), bytes, "{size}");
+        }
+        let report = check(files.fs.store()).unwrap();
+        assert!(report.is_sound(), "{report:#?}");
+        files.fs.release(ino).unwrap();
+        files.fs.open_file(ino, true).unwrap();
+        assert_eq!(files.fs.getattr(ino).unwrap().size, 0);
+        files.fs.release(ino).unwrap();
+        files.fs.unlink(ROOT, b"long").unwrap();
+        files.fs.forget(ino, 1);
+        files.compare();
+    }
+}
+
 #[test]
 fn a_store_whose_sync_has_failed_is_a_read_only_file_system() {
     for layout in LAYOUTS {

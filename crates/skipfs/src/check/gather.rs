@@ -1,7 +1,7 @@
 //! Gathers what is in a store, by inode. Damaged keys and records are findings.
 
 use crate::error::FsResult;
-use crate::format::{BLOCK_BYTES, CHUNK_BYTES, Entry, FileKind, Key, Record, Superblock, key};
+use crate::format::{BLOCK_BYTES, CHUNK_BYTES, ChunkMap, Entry, FileKind, Key, Record, Superblock, key};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,6 +11,8 @@ use std::ops::ControlFlow;
 pub(super) struct Inode {
     /// Its record without the content, and the key of it.
     pub(super) record: Option<(Record, Vec<u8>)>,
+    /// Bytes of content in the record.
+    pub(super) inline_bytes: u64,
     /// Keys of further records.
     pub(super) duplicates: Vec<Vec<u8>>,
     pub(super) names: Vec<Name>,
@@ -31,11 +33,68 @@ pub(super) struct Name {
 /// The content items of a file.
 #[derive(Default)]
 pub(super) struct Content {
-    /// Where the last byte ends.
-    pub(super) end: u64,
-    /// Where the last item begins.
+    /// Where the last byte ends that no block hides.
+    end: u64,
+    /// Where the last item begins, apart from blocks that only hide bytes of a base.
     pub(super) last: u64,
     pub(super) has_blocks: bool,
+    /// Bytes in whole blocks.
+    allocated: u64,
+    /// The chunk whose items are being read.
+    chunk: Chunk,
+}
+
+/// The items of a chunk.
+#[derive(Clone, Copy, Default)]
+struct Chunk {
+    start: u64,
+    base_bytes: u64,
+    /// What blocks lie over the base.
+    over: ChunkMap,
+    map: ChunkMap,
+}
+
+impl Chunk {
+    /// Where the bytes of the base end that no block hides.
+    fn end_of_base(&self) -> u64 {
+        let shown = ChunkMap::of_base(self.base_bytes).without(self.over).last();
+        shown.map_or(0, |block| self.start + self.base_bytes.min((block + 1) * BLOCK_BYTES))
+    }
+}
+
+impl Content {
+    fn add(&mut self, start: u64, block: Option<u8>, bytes: u64) {
+        if start != self.chunk.start {
+            self.end = self.end();
+            self.allocated = self.allocated();
+            self.chunk = Chunk { start, ..Chunk::default() };
+        }
+        let chunk = &mut self.chunk;
+        let Some(block) = block else {
+            (chunk.base_bytes, chunk.map) = (bytes, ChunkMap::of_base(bytes));
+            self.last = self.last.max(start);
+            return;
+        };
+        let offset = u64::from(block) * BLOCK_BYTES;
+        chunk.map.put_block(block, bytes as usize);
+        chunk.over.put_block(block, 1);
+        self.has_blocks = true;
+        if bytes > 0 {
+            self.end = self.end.max(start + offset + bytes);
+        }
+        let hides = bytes == 0 && chunk.base_bytes > offset;
+        self.last = self.last.max(if hides { start } else { start + offset });
+    }
+
+    /// Where the last byte ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end.max(self.chunk.end_of_base())
+    }
+
+    /// Bytes in whole blocks.
+    pub(super) fn allocated(&self) -> u64 {
+        self.allocated.saturating_add(self.chunk.map.bytes())
+    }
 }
 
 /// The contents of a store.
@@ -103,26 +162,24 @@ impl Gathered {
     }
 
     fn add_record(&mut self, mut record: Record, key: &[u8]) {
-        record.body = Vec::new();
+        let body = std::mem::take(&mut record.body).len() as u64;
         let inode = self.inode(record.attributes.ino);
         match inode.record {
-            None => inode.record = Some((record, key.to_vec())),
+            None => {
+                inode.record = Some((record, key.to_vec()));
+                inode.inline_bytes = body;
+            }
             Some(_) => inode.duplicates.push(key.to_vec()),
         }
     }
 
     fn add_content(&mut self, ino: u64, (chunk, block): (u32, u8), key: &[u8], value: &[u8]) {
-        let (offset, bytes_max) = match block.checked_sub(1) {
-            None => (0, CHUNK_BYTES),
-            Some(block) => (u64::from(block) * BLOCK_BYTES, BLOCK_BYTES),
-        };
-        let (start, length) = (u64::from(chunk) * CHUNK_BYTES + offset, value.len() as u64);
+        let bytes_max = if block == 0 { CHUNK_BYTES } else { BLOCK_BYTES };
+        let length = value.len() as u64;
         if length > bytes_max {
             self.findings.push(finding(key, "bytes of content", format!("at most {bytes_max}"), length));
         }
         let content = self.inode(ino).content.get_or_insert_default();
-        content.end = content.end.max(start + length);
-        content.last = content.last.max(start);
-        content.has_blocks |= block > 0;
+        content.add(u64::from(chunk) * CHUNK_BYTES, block.checked_sub(1), length);
     }
 }

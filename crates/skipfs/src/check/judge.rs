@@ -2,7 +2,7 @@
 
 use super::gather::{Content, Gathered, Inode, finding};
 use super::report::Report;
-use crate::format::{FileKind, ROOT, Record, key};
+use crate::format::{BLOCK_BYTES, FileKind, ROOT, Record, key};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges the contents of a store.
@@ -146,16 +146,22 @@ impl Judged<'_> {
         if inode.attributes > 0 && !record.has_attributes {
             self.say("extended attributes", "none, as the record says", inode.attributes);
         }
-        let Some(Content { end, last, has_blocks }) = &inode.content else { return };
+        if record.attributes.kind == FileKind::File {
+            let of_items = inode.content.as_ref().map_or(0, Content::allocated);
+            let allocated = if record.is_inline { inode.inline_bytes.next_multiple_of(BLOCK_BYTES) } else { of_items };
+            self.expect("allocated bytes", allocated, record.attributes.allocated);
+        }
+        let Some(content) = &inode.content else { return };
+        let (end, last) = (content.end(), content.last);
         if record.attributes.kind != FileKind::File || record.is_inline {
             self.say("content outside the record", "none", format!("{end} bytes"));
             return;
         }
         let size = record.attributes.size;
-        if *end > size || *last >= size {
+        if end > size || last >= size {
             self.say("end of content", format!("at most {size}"), format!("{end}, last item at {last}"));
         }
-        if *has_blocks && !record.has_blocks {
+        if content.has_blocks && !record.has_blocks {
             self.say("blocks", "none, as the record says", "some");
         }
     }

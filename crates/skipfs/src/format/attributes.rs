@@ -113,6 +113,8 @@ pub struct Attributes {
     pub rdev: u32,
     /// Bytes of content, or of a link's target. 0 for others.
     pub size: u64,
+    /// Bytes of a file's content that are kept, in whole blocks of 4 KiB: holes do not count. 0 for others.
+    pub allocated: u64,
     /// The last access that was recorded. Reads record none, as on a file system mounted with `noatime`.
     pub atime: Timestamp,
     /// The last change of content.
@@ -122,9 +124,9 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Space in units of 512 bytes, derived from the size: holes count, and what the store needs in addition does not.
+    /// `allocated` in units of 512 bytes, as `stat` has it. What the store needs, or saves by compression, is not in it.
     pub fn blocks(&self) -> u64 {
-        self.size.div_ceil(512)
+        self.allocated / 512
     }
 
     /// Whether this is a directory.

@@ -4,12 +4,14 @@
 //! bytes and never panics.
 
 pub mod attributes;
+mod chunk_map;
 pub mod entry;
 pub mod key;
 pub mod record;
 pub mod superblock;
 
 pub use attributes::{Attributes, FileKind, Timestamp};
+pub use chunk_map::ChunkMap;
 pub use entry::Entry;
 pub use key::Key;
 pub use record::Record;

@@ -14,7 +14,7 @@
 //! | 28 | 4 | nanoseconds of the time of change |
 //! | 32 | 8 | inode number |
 //! | 40 | 8 | size |
-//! | 48 | 8 | of a directory: its parent; otherwise 0 |
+//! | 48 | 8 | of a directory: its parent; of a file: bytes of content that are kept, in whole blocks; otherwise 0 |
 //! | 56 | 8 | seconds of the time of access, signed |
 //! | 64 | 8 | seconds of the time of modification, signed |
 //! | 72 | 8 | seconds of the time of change, signed |
@@ -73,7 +73,8 @@ impl Record {
         for number in [of.uid, of.gid, of.nlink, of.rdev, a, m, c] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        for number in [of.ino, of.size, self.parent] {
+        let of_kind = if of.kind == FileKind::File { of.allocated } else { self.parent };
+        for number in [of.ino, of.size, of_kind] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for time in [atime, mtime, ctime] {
@@ -105,14 +106,16 @@ impl Record {
         for number in &mut large {
             *number = u64::from_le_bytes(fields.take("a number of 64 bits")?);
         }
-        let [ino, size, parent] = large;
+        let [ino, size, of_kind] = large;
+        let (parent, allocated) = if kind == FileKind::File { (0, of_kind) } else { (of_kind, 0) };
         let mut time = |nanoseconds| {
             let seconds = i64::from_le_bytes(fields.take("seconds")?);
             Ok(Timestamp { seconds, nanoseconds })
         };
         let (atime, mtime, ctime) = (time(a)?, time(m)?, time(c)?);
         let permissions = mode & PERMISSIONS;
-        let attributes = Attributes { ino, kind, permissions, uid, gid, nlink, rdev, size, atime, mtime, ctime };
+        let attributes =
+            Attributes { ino, kind, permissions, uid, gid, nlink, rdev, size, allocated, atime, mtime, ctime };
         let record = Self {
             attributes,
             has_blocks: flags & HAS_BLOCKS != 0,

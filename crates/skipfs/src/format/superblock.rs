@@ -3,7 +3,7 @@
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 8 | `SKIPFS`, 0, 0 |
-//! | 8 | 4 | version: 1 |
+//! | 8 | 4 | version: 2 |
 //! | 12 | 4 | most bytes of a file whose content is one item |
 //! | 16 | 4 | most bytes of content in an inode record; 0: content is never there |
 //! | 20 | 4 | reserved, 0 |
@@ -12,7 +12,7 @@
 use super::{CHUNK_BYTES, Fields, Malformed};
 
 const MAGIC: [u8; 8] = *b"SKIPFS\0\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Most bytes of content that a file system may keep in inode records. The records of directories in use are in memory.
 pub const INLINE_BYTES_MAX: u32 = 64 << 10;
 

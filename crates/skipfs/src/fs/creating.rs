@@ -98,6 +98,7 @@ impl<S: Store> SkipFs<S> {
             nlink: if is_directory { 2 } else { 1 },
             rdev: new.rdev,
             size: new.target.len() as u64,
+            allocated: 0,
             atime: now,
             mtime: now,
             ctime: now,

@@ -70,6 +70,7 @@ impl<S: Store> SkipFs<S> {
             nlink: 2,
             rdev: 0,
             size: 0,
+            allocated: 0,
             atime: now,
             mtime: now,
             ctime: now,

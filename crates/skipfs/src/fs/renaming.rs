@@ -146,6 +146,7 @@ fn whiteout_record(ino: u64, caller: Caller, now: Timestamp) -> Record {
         nlink: 1,
         rdev: 0,
         size: 0,
+        allocated: 0,
         atime: now,
         mtime: now,
         ctime: now,

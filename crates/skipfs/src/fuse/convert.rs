@@ -57,6 +57,7 @@ pub(super) fn nothing() -> FileAttr {
         nlink: 0,
         rdev: 0,
         size: 0,
+        allocated: 0,
         atime: time,
         mtime: time,
         ctime: time,

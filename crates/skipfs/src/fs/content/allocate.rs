@@ -1,11 +1,12 @@
 //! `fallocate`: growing, and holes.
 
+use super::kept::{Before, replace};
 use super::patch::Patch;
 use super::read::check_file;
 use super::resize::truncate;
 use super::write::{is_small, put};
 use crate::error::{FsError, FsResult};
-use crate::format::{CHUNK_BYTES, FILE_BYTES_MAX, Record, key};
+use crate::format::{BLOCK_BYTES, CHUNK_BYTES, FILE_BYTES_MAX, Record, key};
 use crate::fs::change::Changes;
 use crate::fs::inodes::record_of;
 use crate::fs::system::SkipFs;
@@ -68,6 +69,8 @@ fn zero<S: Store>(fs: &SkipFs<S>, batch: &mut Batch, record: &mut Record, range:
     let is_one_item = record.is_inline || (is_small(fs, record.attributes.size) && !record.has_blocks);
     let parts = match first < last && !is_one_item {
         true => {
+            let former = Before::of(record).kept(&fs.store, first / BLOCK_BYTES..last / BLOCK_BYTES)?;
+            replace(record, former, 0);
             let chunk = |offset: u64| u32::try_from(offset / CHUNK_BYTES).ok();
             let end = chunk(last).map_or_else(|| key::content_end(ino), |chunk| key::content(ino, chunk, 0));
             batch.delete_range(key::content(ino, (first / CHUNK_BYTES) as u32, 0), end);
@@ -75,6 +78,7 @@ fn zero<S: Store>(fs: &SkipFs<S>, batch: &mut Batch, record: &mut Record, range:
         }
         false => [range.clone(), range.end..range.end],
     };
+    // What is behind the part that was zeroed first does not change with it, so the store still shows what is there.
     for part in parts {
         if !part.is_empty() {
             put(fs, batch, record, part.start, Patch::Zeros(part.end - part.start))?;

@@ -6,11 +6,13 @@
 //! 3. in bases and blocks. The base of a chunk has its bytes from the beginning; bytes after its end are zeros. A block
 //!    hides the 4 KiB of the base below it; bytes after its end are zeros, so an empty block is a hole.
 //!
-//! No base and no block has bytes beyond the size of the file. So a file that grows has zeros there.
+//! No block has bytes beyond the size of the file, and those of a base are hidden by empty blocks. So a file that grows
+//! has zeros there.
 
 mod allocate;
 mod copy;
 mod handles;
+mod kept;
 mod patch;
 mod read;
 mod resize;

@@ -2,7 +2,7 @@
 
 use super::read::check_file;
 use crate::error::{FsError, FsResult};
-use crate::format::{BLOCK_BYTES, CHUNK_BYTES, Key, key};
+use crate::format::{BLOCK_BYTES, BLOCKS_PER_CHUNK, CHUNK_BYTES, ChunkMap, Key, key};
 use crate::fs::inodes::record_of;
 use crate::fs::system::SkipFs;
 use crate::store::Store;
@@ -17,36 +17,21 @@ pub enum SeekTo {
     Hole,
 }
 
-/// The content of one chunk: a bit for each block.
+/// The content of one chunk.
 #[derive(Clone, Copy, Default)]
-struct Map {
-    chunk: u64,
-    data: u64,
+struct Chunk {
+    number: u64,
+    map: ChunkMap,
 }
 
-const BLOCKS: u64 = CHUNK_BYTES / BLOCK_BYTES;
-const _: () = assert!(BLOCKS == u64::BITS as u64);
-
-impl Map {
-    /// A base of so many bytes covers the first blocks.
-    fn add_base(&mut self, bytes: usize) {
-        let blocks = (bytes as u64).div_ceil(BLOCK_BYTES).min(BLOCKS);
-        self.data |= u64::MAX.checked_shr((BLOCKS - blocks) as u32).unwrap_or(0);
-    }
-
-    /// A block over the base. An empty one is a hole.
-    fn add_block(&mut self, block: u8, bytes: usize) {
-        let bit = 1 << (block - 1);
-        self.data = if bytes == 0 { self.data & !bit } else { self.data | bit };
-    }
-
+impl Chunk {
     /// The first byte from `offset` on in this chunk that is what is looked for.
     fn find(self, offset: u64, to: SeekTo) -> Option<u64> {
-        let start = self.chunk * CHUNK_BYTES;
+        let start = self.number * CHUNK_BYTES;
         let first = offset.saturating_sub(start) / BLOCK_BYTES;
-        let wanted = if to == SeekTo::Data { self.data } else { !self.data };
-        let rest = wanted & u64::MAX.checked_shl(first as u32).unwrap_or(0);
-        (rest != 0).then(|| (start + u64::from(rest.trailing_zeros()) * BLOCK_BYTES).max(offset))
+        let wanted = if to == SeekTo::Data { self.map } else { self.map.holes() };
+        let found = wanted.within(first..BLOCKS_PER_CHUNK).first()?;
+        Some((start + found * BLOCK_BYTES).max(offset))
     }
 }
 
@@ -68,38 +53,39 @@ impl<S: Store> SkipFs<S> {
         if offset >= size {
             return Err(FsError::new(libc::ENXIO));
         }
-        let mut map = Map { chunk: offset / CHUNK_BYTES, data: 0 };
+        let empty = |number: u64| Chunk { number, map: ChunkMap::default() };
+        let mut current = empty(offset / CHUNK_BYTES);
         let mut found = None;
         if record.is_inline {
-            map.add_base(record.body.len());
+            current.map = ChunkMap::of_base(record.body.len() as u64);
         } else {
             let start = key::content(ino, (offset / CHUNK_BYTES) as u32, 0);
             self.store.scan(&start, &key::content_end(ino), &mut |key, content| {
                 let Some(Key::Content { chunk, block, .. }) = Key::decode(key) else {
                     return ControlFlow::Continue(());
                 };
-                if u64::from(chunk) != map.chunk {
+                if u64::from(chunk) != current.number {
                     // Between the two there may be chunks without content.
-                    let next = Map { chunk: map.chunk + 1, data: 0 };
-                    let gap = (u64::from(chunk) > next.chunk).then_some(next);
-                    found = map.find(offset, to).or_else(|| gap?.find(offset, to));
+                    let next = empty(current.number + 1);
+                    let gap = (u64::from(chunk) > next.number).then_some(next);
+                    found = current.find(offset, to).or_else(|| gap?.find(offset, to));
                     if found.is_some() {
                         return ControlFlow::Break(());
                     }
-                    map = Map { chunk: chunk.into(), data: 0 };
+                    current = empty(chunk.into());
                 }
-                match block {
-                    0 => map.add_base(content.len()),
-                    _ => map.add_block(block, content.len()),
+                match block.checked_sub(1) {
+                    None => current.map = ChunkMap::of_base(content.len() as u64),
+                    Some(block) => current.map.put_block(block, content.len()),
                 }
                 ControlFlow::Continue(())
             })?;
         }
-        match (found.or_else(|| map.find(offset, to)).filter(|place| *place < size), to) {
+        match (found.or_else(|| current.find(offset, to)).filter(|place| *place < size), to) {
             (Some(place), _) => Ok(place),
             (None, SeekTo::Data) => Err(FsError::new(libc::ENXIO)),
             // The chunk behind the last content, or the end.
-            (None, SeekTo::Hole) => Ok(((map.chunk + 1) * CHUNK_BYTES).min(size)),
+            (None, SeekTo::Hole) => Ok(((current.number + 1) * CHUNK_BYTES).min(size)),
         }
     }
 }

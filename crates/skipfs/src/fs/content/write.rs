@@ -1,9 +1,10 @@
 //! Writing content.
 
+use super::kept::{Before, in_blocks, replace};
 use super::patch::Patch;
 use super::read::{block_key, blocks, check_file, chunks};
 use crate::error::{FsError, FsResult};
-use crate::format::{BLOCK_BYTES, CHUNK_BYTES, FILE_BYTES_MAX, Layout, Record, key};
+use crate::format::{BLOCK_BYTES, BLOCKS_PER_CHUNK, CHUNK_BYTES, FILE_BYTES_MAX, Layout, Record, key};
 use crate::fs::change::Changes;
 use crate::fs::inodes::record_of;
 use crate::fs::system::SkipFs;
@@ -26,7 +27,8 @@ impl<S: Store> SkipFs<S> {
     /// Writes to a file, and returns how many bytes were written: fewer than all if there are over 4 MiB, or at the
     /// greatest size of a file. Always puts the record. Inline content needs nothing else. A small file: one get,
     /// unless all its content is replaced, and one put. Otherwise one put for each whole chunk and one for each
-    /// block; a block that is written in part costs a get or two.
+    /// block; a block that is written in part costs a get or two. If the file has holes, each chunk in which something is
+    /// replaced costs a scan.
     ///
     /// # Errors
     /// `EISDIR` or `EINVAL` for what is no file, `EFBIG`, `ESTALE` if it was deleted, `ENOSPC`.
@@ -89,13 +91,14 @@ pub(super) fn put<S: Store>(
     offset: u64,
     patch: Patch<'_>,
 ) -> FsResult<()> {
-    let (ino, size) = (record.attributes.ino, record.attributes.size);
+    let (ino, size, before) = (record.attributes.ino, record.attributes.size, Before::of(record));
     let end = offset + patch.len();
     let new_size = size.max(end);
     record.attributes.size = new_size;
     if fits_record(fs, new_size) && (record.is_inline || size == 0) {
         record.is_inline = true;
         patch.apply(&mut record.body, offset);
+        record.attributes.allocated = in_blocks(record.body.len() as u64);
         return Ok(());
     }
     let was_inline = std::mem::take(&mut record.is_inline);
@@ -108,6 +111,7 @@ pub(super) fn put<S: Store>(
             (false, false) => base(&fs.store, ino, 0)?,
         };
         patch.apply(&mut content, offset);
+        record.attributes.allocated = in_blocks(content.len() as u64);
         batch.put(key::content(ino, 0, 0), content);
         return Ok(());
     }
@@ -125,15 +129,26 @@ pub(super) fn put<S: Store>(
             && let Some(mut body) = body.take()
         {
             patch.apply(&mut body, range.start);
+            record.attributes.allocated = in_blocks(body.len() as u64);
             batch.put(key::content(ino, 0, 0), body);
             continue;
         }
-        put_in_chunk(fs, batch, record, size.saturating_sub(start).min(CHUNK_BYTES), (chunk, range), patch)?;
+        let first = u64::from(chunk) * BLOCKS_PER_CHUNK;
+        let former = before.kept(
+            &fs.store,
+            match range.start == 0 && start + range.end >= size {
+                true => first..first + BLOCKS_PER_CHUNK,
+                false => first + range.start / BLOCK_BYTES..first + range.end.div_ceil(BLOCK_BYTES),
+            },
+        )?;
+        let size = size.saturating_sub(start).min(CHUNK_BYTES);
+        let new = put_in_chunk(fs, batch, record, size, (chunk, range), patch)?;
+        replace(record, former, new);
     }
     Ok(())
 }
 
-/// Replaces a range of a chunk that had `size` bytes.
+/// Replaces a range of a chunk that had `size` bytes. Returns how many bytes are kept of the blocks that it replaces.
 fn put_in_chunk<S: Store>(
     fs: &SkipFs<S>,
     batch: &mut Batch,
@@ -141,27 +156,35 @@ fn put_in_chunk<S: Store>(
     size: u64,
     (chunk, range): (u32, Range<u64>),
     patch: Patch<'_>,
-) -> FsResult<()> {
+) -> FsResult<u64> {
     let ino = record.attributes.ino;
     if range.start == 0 && range.end >= size {
         if record.has_blocks && size > 0 {
             batch.delete_range(key::content(ino, chunk, 1), key::chunk_end(ino, chunk));
         }
-        match patch {
-            Patch::Bytes(bytes) => batch.put(key::content(ino, chunk, 0), bytes),
-            Patch::Zeros(_) => batch.delete(key::content(ino, chunk, 0)),
-        }
-        return Ok(());
+        return Ok(match patch {
+            Patch::Bytes(bytes) => {
+                batch.put(key::content(ino, chunk, 0), bytes);
+                in_blocks(range.end)
+            }
+            Patch::Zeros(_) => {
+                batch.delete(key::content(ino, chunk, 0));
+                0
+            }
+        });
     }
     let had_blocks = std::mem::replace(&mut record.has_blocks, true);
-    let mut chunk_base = None;
+    let (mut chunk_base, mut kept) = (None, 0);
+    let bytes_of = |content: &[u8]| if content.is_empty() { 0 } else { BLOCK_BYTES };
     for (block, inside) in blocks(range.clone()) {
         let at = block * BLOCK_BYTES;
         let patch = patch.part(at + inside.start - range.start, at + inside.end - range.start);
         let size = size.saturating_sub(at).min(BLOCK_BYTES);
         let key = block_key(ino, chunk, block);
         if inside.start == 0 && inside.end >= size {
-            batch.put(key, patch.to_content());
+            let content = patch.to_content();
+            kept += bytes_of(&content);
+            batch.put(key, content);
             continue;
         }
         let former = if had_blocks && size > 0 { fs.store.get(&key)? } else { None };
@@ -178,7 +201,8 @@ fn put_in_chunk<S: Store>(
             }
         };
         patch.apply(&mut content, inside.start);
+        kept += bytes_of(&content);
         batch.put(key, content);
     }
-    Ok(())
+    Ok(kept)
 }
