@@ -24,6 +24,9 @@ With the layout `inline` the content of a small file is in the record of its ino
 it is an item of its own, so a change of attributes does not write the content again. A larger file is in chunks of
 256 KiB.
 
+With --max-bytes or --max-inodes what passes the limit fails with ENOSPC, and `df` shows the limit. Holes do not count, nor
+what the store needs beyond the content of files.
+
 Examples:
   alluvium mkfs /tmp/store
   alluvium mkfs /tmp/store --layout inline --inline-bytes 1024
@@ -40,6 +43,12 @@ pub struct Mkfs {
     /// Most bytes of a file whose content is one item, which each write replaces; at most 256K [default: 16384]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub small_bytes: Option<u64>,
+    /// Most bytes that files may allocate, such as 10G [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_bytes: Option<u64>,
+    /// Most files, directories and other inodes [default: no limit]
+    #[arg(long, value_name = "N")]
+    pub max_inodes: Option<u64>,
 }
 
 /// Where the content of small files is.
@@ -85,6 +94,12 @@ pub struct Mount {
     /// How long the kernel keeps names and attributes, such as 500ms or 10m, or 0 [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
+    /// Most bytes that files may allocate, such as 10G, until it is unmounted; 0: no limit [default: as in mkfs]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_bytes: Option<u64>,
+    /// Most files, directories and other inodes, until it is unmounted; 0: no limit [default: as in mkfs]
+    #[arg(long, value_name = "N")]
+    pub max_inodes: Option<u64>,
     /// Refuse changes
     #[arg(long)]
     pub read_only: bool,

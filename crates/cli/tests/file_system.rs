@@ -28,10 +28,15 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these arguments of `mkfs`.
+    fn with(mkfs: &[&str]) -> Self {
         let store = Store::new();
         let (path, mount) = (store.path(), store.path().with_file_name("mount"));
         fs::create_dir(&mount).unwrap();
-        store.run(&["mkfs"]).expect(0);
+        store.run(&[&["mkfs"], mkfs].concat()).expect(0);
         Self { store, path, mount }
     }
 
@@ -251,6 +256,35 @@ fn a_mount_ends_with_a_signal() {
             let report = place.check();
             assert_eq!((&report["files"], &report["sound"]), (&(count + 1).into(), &true.into()), "{report}");
         }
+    });
+}
+
+#[test]
+fn limits_are_set_by_mkfs_and_by_mount() {
+    with_private_mounts("limits_are_set_by_mkfs_and_by_mount", || {
+        let place = Place::with(&["--max-bytes", "1M", "--max-inodes", "3"]);
+        let stat = place.store.run(&["stat", "--json"]).expect(0).json();
+        let section = &stat["file_system"];
+        assert_eq!((&section["max_bytes"], &section["max_inodes"]), (&(1 << 20).into(), &3.into()), "{section}");
+        let shown = || {
+            let found = nix::sys::statvfs::statvfs(&place.mount).unwrap();
+            (found.blocks() * found.fragment_size(), found.files(), found.files_free())
+        };
+        let write = |name: &str, bytes: usize| {
+            fs::write(place.mount.join(name), vec![7; bytes]).err().and_then(|error| error.raw_os_error())
+        };
+        let served = place.serve(&[]);
+        assert_eq!(shown(), (1 << 20, 3, 2));
+        assert_eq!((write("a", 2 << 20), write("a", 1 << 20)), (Some(libc::ENOSPC), None));
+        assert_eq!((write("b", 0), write("c", 0)), (None, Some(libc::ENOSPC)));
+        place.unmount().expect(0);
+        assert_eq!(served.end().0, Some(0));
+        let served = place.serve(&["--max-bytes", "3M", "--max-inodes", "0"]);
+        assert_eq!(shown().0, 3 << 20);
+        assert_eq!((write("c", 2 << 20), write("d", 1)), (None, Some(libc::ENOSPC)));
+        place.unmount().expect(0);
+        assert_eq!(served.end().0, Some(0));
+        place.check();
     });
 }
 

@@ -33,8 +33,8 @@ pub mod fuse;
 pub mod store;
 
 pub use error::{FsError, FsResult};
-pub use format::{Attributes, FileKind, Layout, ROOT, Superblock, Timestamp};
+pub use format::{Attributes, FileKind, Layout, Limits, ROOT, Superblock, Timestamp};
 pub use fs::{
-    Caller, DirectoryEntry, DirectoryHandle, FilePlace, MkfsOptions, RenameMode, SeekTo, SetAttributes, SetMode,
-    SetTime, SkipFs, Statistics, Visit, WriteOptions,
+    Caller, DirectoryEntry, DirectoryHandle, FilePlace, MkfsOptions, OpenOptions, RenameMode, SeekTo, SetAttributes,
+    SetMode, SetTime, SkipFs, Statistics, Visit, WriteOptions,
 };

@@ -2,7 +2,7 @@
 
 use crate::support::{CALLER, new_fs, small};
 use skipfs::check::check;
-use skipfs::format::{Entry, Record, key};
+use skipfs::format::{Entry, Record, Usage, key};
 use skipfs::store::{AlluviumStore, Batch, Store};
 use skipfs::{FileKind, Layout, ROOT, SkipFs, WriteOptions};
 
@@ -83,6 +83,13 @@ fn contradictions_are_found() {
         record.attributes.ino = 1 << 40;
         batch.put(key::entry(2, b"far"), record.encode());
     });
+    expect("allocated bytes: expected 20480, found 7", |_, batch| {
+        batch.put(key::usage(), Usage { bytes: 7, inodes: 4 }.encode());
+    });
+    expect("inodes: expected 4, found 8", |_, batch| {
+        batch.put(key::usage(), Usage { bytes: 20_480, inodes: 8 }.encode());
+    });
+    expect("usage: expected a valid one", |_, batch| batch.put(key::usage(), [1]));
     expect("root directory: expected a record", |_, batch| batch.delete(key::inode(ROOT)));
 }
 

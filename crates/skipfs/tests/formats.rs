@@ -1,7 +1,7 @@
 //! Keys and records: every one is decoded as it was encoded, and no bytes make decoding panic.
 
 use proptest::prelude::*;
-use skipfs::format::{Attributes, Entry, FileKind, Key, Layout, Record, Superblock, Timestamp, key};
+use skipfs::format::{Attributes, Entry, FileKind, Key, Layout, Limits, Record, Superblock, Timestamp, key};
 
 const KINDS: [FileKind; 7] = [
     FileKind::File,
@@ -66,8 +66,9 @@ proptest! {
     ) {
         let link = Entry::Link { ino, kind: KINDS[kind] };
         prop_assert_eq!(Entry::decode(&link.encode()).unwrap(), link);
+        let limits = Limits { max_bytes: (ino % 3 > 0).then_some(ino), max_inodes: (small > 9).then_some(small.into()) };
         let layout = if up_to == 0 { Layout::Items } else { Layout::Inline { up_to } };
-        let superblock = Superblock { layout, small_bytes: small, unused_from: ino };
+        let superblock = Superblock { layout, small_bytes: small, unused_from: ino, limits };
         prop_assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), superblock);
     }
 

@@ -126,19 +126,34 @@ struct Used {
     cut: u64,
 }
 
+/// Repeats a request while the disk is full. In the second round it may be full again for a moment.
+fn retried<T>(mut request: impl FnMut() -> FsResult<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match request() {
+            Ok(done) => return done,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENOSPC, "{error}");
+                assert!(Instant::now() < deadline, "writes do not resume");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
 impl Used {
     fn new(files: &mut Files, round: u64) -> Self {
         let fs = &files.fs;
         let directory = format!("directory{round}").into_bytes();
-        fs.mkdir(ROOT, &directory, 0o755, CALLER).unwrap();
-        let first = files.next + 1;
-        for _ in 0..3 {
-            files.add().unwrap();
-        }
-        let [open, linked, cut] = [first, first + 1, first + 2];
+        retried(|| fs.mkdir(ROOT, &directory, 0o755, CALLER));
+        let [open, linked, cut] = [(); 3].map(|()| {
+            files.wait_until_writes_resume();
+            files.next
+        });
         let fs = &files.fs;
         let in_directory = fs.lookup(ROOT, &directory).unwrap().ino;
-        fs.link(fs.lookup(ROOT, &name(linked)).unwrap().ino, in_directory, b"second").unwrap();
+        let ino = fs.lookup(ROOT, &name(linked)).unwrap().ino;
+        retried(|| fs.link(ino, in_directory, b"second"));
         fs.open_file(fs.lookup(ROOT, &name(open)).unwrap().ino, false).unwrap();
         fs.lookup(ROOT, &name(cut)).unwrap();
         Self { directory, open, linked, cut }

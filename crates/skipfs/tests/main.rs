@@ -9,6 +9,7 @@ mod crash;
 mod disks;
 mod formats;
 mod full_disk;
+mod limits;
 mod model;
 mod mounted;
 mod private_mounts;

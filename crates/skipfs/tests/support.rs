@@ -5,7 +5,7 @@ pub use crate::private_mounts::with_private_mounts;
 use alluvium::storage::{MemoryStorage, Storage};
 use alluvium::{Db, Options};
 use skipfs::store::AlluviumStore;
-use skipfs::{Caller, Layout, MkfsOptions, SkipFs};
+use skipfs::{Caller, Layout, Limits, MkfsOptions, SkipFs};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub const CALLER: Caller = Caller { uid: 7, gid: 8 };
 
 /// Options with small sizes.
 pub fn small(layout: Layout) -> MkfsOptions {
-    MkfsOptions { layout, small_bytes: 9000, uid: 7, gid: 8, permissions: 0o755 }
+    MkfsOptions { layout, small_bytes: 9000, uid: 7, gid: 8, permissions: 0o755, limits: Limits::default() }
 }
 
 /// Options of a store that is opened often.

@@ -1,7 +1,7 @@
 //! Gathers what is in a store, by inode. Damaged keys and records are findings.
 
 use crate::error::FsResult;
-use crate::format::{BLOCK_BYTES, CHUNK_BYTES, ChunkMap, Entry, FileKind, Key, Record, Superblock, key};
+use crate::format::{BLOCK_BYTES, CHUNK_BYTES, ChunkMap, Entry, FileKind, Key, Record, Superblock, Usage, key};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -101,6 +101,8 @@ impl Content {
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) superblock: Option<Superblock>,
+    /// What is used, if the store says so.
+    pub(super) usage: Option<Usage>,
     pub(super) inodes: BTreeMap<u64, Inode>,
     pub(super) findings: Vec<String>,
 }
@@ -138,6 +140,10 @@ impl Gathered {
             Key::Superblock => match Superblock::decode(value) {
                 Ok(superblock) => self.superblock = Some(superblock),
                 Err(error) => self.findings.push(finding(key, "superblock", "a valid one", error)),
+            },
+            Key::Usage => match Usage::decode(value) {
+                Ok(usage) => self.usage = Some(usage),
+                Err(error) => self.findings.push(finding(key, "usage", "a valid one", error)),
             },
             Key::Content { ino, chunk, block } => self.add_content(ino, (chunk, block), key, value),
             Key::Attribute { ino, .. } => self.inode(ino).attributes += 1,

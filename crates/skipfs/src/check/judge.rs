@@ -43,6 +43,16 @@ pub(super) fn judge(gathered: Gathered) -> Report {
             report.findings.push(finding(place, "inode number", expected, ino));
         }
     }
+    if let Some(usage) = gathered.usage {
+        let inodes = report.files + report.directories + report.others;
+        for (what, expected, found) in
+            [("allocated bytes", report.allocated, usage.bytes), ("inodes", inodes, usage.inodes)]
+        {
+            if expected != found {
+                report.findings.push(finding(key::usage(), what, expected, found));
+            }
+        }
+    }
     if inodes.get(&ROOT).is_none_or(|root| root.record.is_none()) {
         report.findings.push(finding(&key::inode(ROOT), "root directory", "a record", "none"));
     }
@@ -54,6 +64,7 @@ fn count(report: &mut Report, record: &Record) {
         FileKind::File => {
             report.files += 1;
             report.bytes = report.bytes.saturating_add(record.attributes.size);
+            report.allocated = report.allocated.saturating_add(record.attributes.allocated);
         }
         FileKind::Directory => report.directories += 1,
         _ => report.others += 1,

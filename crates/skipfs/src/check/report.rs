@@ -11,6 +11,8 @@ pub struct Report {
     pub others: u64,
     /// The sum of the sizes of all files.
     pub bytes: u64,
+    /// The sum of what is allocated for them: without holes, in blocks of 4 KiB.
+    pub allocated: u64,
     /// Inodes without names, which were open when the file system was last closed or crashed. The next opening deletes
     /// them.
     pub orphans: Vec<u64>,

@@ -7,6 +7,7 @@
 //! | `i` ino: u64 | an inode record that is in no entry (`record.rs`) |
 //! | `o` ino: u64 | empty: the inode has no name, but was open |
 //! | `s` | the superblock (`superblock.rs`) |
+//! | `u` | what is used of the limits, while the file system is closed (`usage.rs`) |
 //! | `x` ino: u64, name | the value of an extended attribute |
 //!
 //! All numbers are big-endian.
@@ -18,6 +19,7 @@ const ENTRY: u8 = b'd';
 const INODE: u8 = b'i';
 const ORPHAN: u8 = b'o';
 const SUPERBLOCK: u8 = b's';
+const USAGE: u8 = b'u';
 const ATTRIBUTE: u8 = b'x';
 
 /// A decoded key.
@@ -45,6 +47,8 @@ pub enum Key<'k> {
     Orphan(u64),
     /// The superblock.
     Superblock,
+    /// What is used of the limits.
+    Usage,
     /// An extended attribute.
     Attribute {
         /// The inode.
@@ -83,6 +87,7 @@ impl<'k> Key<'k> {
             INODE => Self::Inode(alone(rest)?),
             ORPHAN => Self::Orphan(alone(rest)?),
             SUPERBLOCK => rest.is_empty().then_some(Self::Superblock)?,
+            USAGE => rest.is_empty().then_some(Self::Usage)?,
             ATTRIBUTE => named(rest).map(|(ino, name)| Self::Attribute { ino, name })?,
             _ => return None,
         })
@@ -149,6 +154,17 @@ pub fn orphan(ino: u64) -> Vec<u8> {
 
 /// Where the marks of orphans begin and end.
 pub const ORPHANS: (&[u8], &[u8]) = (&[ORPHAN], &[ORPHAN + 1]);
+
+/// Where all entries begin and end.
+pub const ENTRIES: (&[u8], &[u8]) = (&[ENTRY], &[ENTRY + 1]);
+
+/// Where the records by number begin and end.
+pub const INODES: (&[u8], &[u8]) = (&[INODE], &[INODE + 1]);
+
+/// The key of what is used of the limits.
+pub const fn usage() -> &'static [u8] {
+    &[USAGE]
+}
 
 /// The key of the superblock.
 pub const fn superblock() -> &'static [u8] {

@@ -9,13 +9,15 @@ pub mod entry;
 pub mod key;
 pub mod record;
 pub mod superblock;
+pub mod usage;
 
 pub use attributes::{Attributes, FileKind, Timestamp};
 pub use chunk_map::ChunkMap;
 pub use entry::Entry;
 pub use key::Key;
 pub use record::Record;
-pub use superblock::{Layout, Superblock};
+pub use superblock::{Layout, Limits, Superblock};
+pub use usage::Usage;
 
 use std::fmt;
 

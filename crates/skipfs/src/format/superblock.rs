@@ -8,6 +8,8 @@
 //! | 16 | 4 | most bytes of content in an inode record; 0: content is never there |
 //! | 20 | 4 | reserved, 0 |
 //! | 24 | 8 | inode numbers from this one on were never used |
+//! | 32 | 8 | most allocated bytes of all files; 0: no limit |
+//! | 40 | 8 | most inodes; 0: no limit |
 
 use super::{CHUNK_BYTES, Fields, Malformed};
 
@@ -37,6 +39,24 @@ pub struct Superblock {
     pub small_bytes: u32,
     /// Inode numbers from this one on were never used.
     pub unused_from: u64,
+    /// How much it may use.
+    pub limits: Limits,
+}
+
+/// How much a file system may use; `None`: as much as the store has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most allocated bytes of all files. Names, attributes and what the store needs in addition do not count.
+    pub max_bytes: Option<u64>,
+    /// Most inodes, with the root.
+    pub max_inodes: Option<u64>,
+}
+
+impl Limits {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.max_bytes.is_some() || self.max_inodes.is_some()
+    }
 }
 
 impl Superblock {
@@ -50,7 +70,10 @@ impl Superblock {
         for number in [VERSION, self.small_bytes, up_to, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        bytes.extend_from_slice(&self.unused_from.to_le_bytes());
+        let Limits { max_bytes, max_inodes } = self.limits;
+        for number in [self.unused_from, max_bytes.unwrap_or(0), max_inodes.unwrap_or(0)] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
         bytes
     }
 
@@ -66,9 +89,13 @@ impl Superblock {
         if version != VERSION {
             return Err(Malformed(format!("version {version}; this build reads {VERSION}")));
         }
-        let unused_from = u64::from_le_bytes(fields.take("unused inode numbers")?);
+        let mut number = |what| fields.take(what).map(u64::from_le_bytes);
+        let unused_from = number("unused inode numbers")?;
+        let (max_bytes, max_inodes) = (number("limit of bytes")?, number("limit of inodes")?);
+        let limit = |number: u64| (number > 0).then_some(number);
+        let limits = Limits { max_bytes: limit(max_bytes), max_inodes: limit(max_inodes) };
         let layout = if up_to == 0 { Layout::Items } else { Layout::Inline { up_to } };
-        let found = Self { layout, small_bytes, unused_from };
+        let found = Self { layout, small_bytes, unused_from, limits };
         match found.is_valid() && reserved == 0 && fields.rest.is_empty() {
             true => Ok(found),
             false => Err(Malformed(format!("sizes out of range in {found:?}, {} more bytes", fields.rest.len()))),

@@ -2,6 +2,7 @@
 //!
 //! The states in memory stay as they are until the batch is committed. A request that fails has changed nothing.
 
+use super::counts::Growth;
 use super::inodes::{Location, State, record_of};
 use super::locks::LockSet;
 use crate::error::{FsError, FsResult};
@@ -15,11 +16,12 @@ pub(super) struct Changes {
     /// The time of the request.
     pub(super) now: Timestamp,
     states: Vec<(u64, State)>,
+    created: Growth,
 }
 
 impl Changes {
     pub(super) fn new() -> Self {
-        Self { batch: Batch::new(), now: Timestamp::now(), states: Vec::new() }
+        Self { batch: Batch::new(), now: Timestamp::now(), states: Vec::new(), created: Growth::default() }
     }
 
     /// The new state of a locked inode. Its record will be put where the state says, unless it is deleted.
@@ -91,6 +93,26 @@ impl Changes {
         }
         delete_data(&mut self.batch, &record);
         Ok(())
+    }
+
+    /// A new inode, whose record the caller puts.
+    pub(super) fn create(&mut self, record: &Record) {
+        self.created.add(record);
+    }
+
+    /// What the request adds to what is used, or takes away.
+    pub(super) fn growth(&self, locks: &LockSet<'_>) -> FsResult<Growth> {
+        let mut growth = self.created;
+        for (ino, state) in &self.states {
+            let former = locks.state(*ino)?;
+            if !former.is_deleted {
+                growth.remove(record_of(former)?);
+            }
+            if !state.is_deleted {
+                growth.add(record_of(state)?);
+            }
+        }
+        Ok(growth)
     }
 
     /// What the request deletes, if it puts nothing but records of `states`.

@@ -112,6 +112,7 @@ impl<S: Store> SkipFs<S> {
         record.body = new.target.to_vec();
         let location = Location::Entry { directory: parent, name: name.into() };
         changes.batch.put(crate::format::key::entry(parent, name), record.encode());
+        changes.create(&record);
         self.commit(changes, &mut locks)?;
         number.committed();
         // No request can find the inode before the directory is unlocked, so its record is current.

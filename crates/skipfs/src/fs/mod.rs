@@ -15,11 +15,12 @@
 //!    under it.
 //! 6. A request commits one batch while it holds its locks, and changes states in memory only after that. So the store
 //!    applies the batches of an inode in the order in which its locks were held.
-//! 7. The lock of the inode numbers comes last (`numbers.rs`).
+//! 7. The locks of the inode numbers and of what is used come last, in this order (`counts/`).
 
 mod attributes;
 mod change;
 mod content;
+mod counts;
 mod creating;
 mod directory;
 mod extended;
@@ -27,7 +28,6 @@ mod inodes;
 mod linking;
 mod locks;
 mod lookup;
-mod numbers;
 mod opening;
 mod removing;
 mod renaming;
@@ -38,6 +38,6 @@ pub use content::{FilePlace, SeekTo, WriteOptions};
 pub use creating::Caller;
 pub use directory::{DirectoryEntry, DirectoryHandle, Visit};
 pub use extended::SetMode;
-pub use opening::MkfsOptions;
+pub use opening::{MkfsOptions, OpenOptions};
 pub use renaming::RenameMode;
 pub use system::{SkipFs, Statistics};

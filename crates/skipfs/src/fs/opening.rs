@@ -1,11 +1,11 @@
 //! Making, opening and closing a file system. One thread, before and after all requests.
 
 use super::change::delete_data;
+use super::counts::{Numbers, UsageCount, count};
 use super::inodes::Table;
-use super::numbers::Numbers;
 use super::system::{SkipFs, damaged};
 use crate::error::{FsError, FsResult};
-use crate::format::{Attributes, FileKind, Key, Layout, ROOT, Record, Superblock, Timestamp, key};
+use crate::format::{Attributes, FileKind, Key, Layout, Limits, ROOT, Record, Superblock, Timestamp, Usage, key};
 use crate::store::{Batch, Store};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -23,6 +23,31 @@ pub struct MkfsOptions {
     pub gid: u32,
     /// Its permissions.
     pub permissions: u32,
+    /// How much the file system may use.
+    pub limits: Limits,
+}
+
+/// What holds until the file system is closed, in place of what `mkfs` was told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Most allocated bytes of all files; 0: no limit.
+    pub max_bytes: Option<u64>,
+    /// Most inodes; 0: no limit.
+    pub max_inodes: Option<u64>,
+}
+
+impl OpenOptions {
+    fn limits(&self, stored: Limits) -> Limits {
+        let limit = |asked: Option<u64>, stored| match asked {
+            None => stored,
+            Some(0) => None,
+            limit => limit,
+        };
+        Limits {
+            max_bytes: limit(self.max_bytes, stored.max_bytes),
+            max_inodes: limit(self.max_inodes, stored.max_inodes),
+        }
+    }
 }
 
 /// 4096 bytes: small enough for a record that is put again at each change of attributes.
@@ -34,6 +59,7 @@ impl Default for MkfsOptions {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             permissions: 0o755,
+            limits: Limits::default(),
         }
     }
 }
@@ -45,7 +71,8 @@ impl<S: Store> SkipFs<S> {
     /// `EEXIST` if there is a file system, `ENOTEMPTY` if the store has other data, `EINVAL` for sizes out of range.
     pub fn mkfs(store: &S, options: &MkfsOptions) -> FsResult<()> {
         // Numbers begin after the root's.
-        let superblock = Superblock { layout: options.layout, small_bytes: options.small_bytes, unused_from: ROOT + 1 };
+        let MkfsOptions { layout, small_bytes, limits, .. } = *options;
+        let superblock = Superblock { layout, small_bytes, unused_from: ROOT + 1, limits };
         if !superblock.is_valid() {
             return Err(FsError::with_detail(libc::EINVAL, format!("sizes out of range: {options:?}")));
         }
@@ -83,12 +110,21 @@ impl<S: Store> SkipFs<S> {
         store.sync()
     }
 
-    /// Opens the file system of a store. Two gets and one scan; then deletes what was unlinked while it was open when
-    /// the last opening ended in a crash, one get and one batch for each.
+    /// Opens the file system of a store. Three gets and one scan; then deletes what was unlinked while it was open when
+    /// the last opening ended in a crash, one get and one batch for each. After a crash of a file system with limits, or with
+    /// the first limits, another scan of all inodes.
     ///
     /// # Errors
     /// `ENOENT` if the store has no file system, `EIO` if its records are damaged.
     pub fn open(store: S) -> FsResult<Self> {
+        Self::open_with(store, &OpenOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_with(store: S, options: &OpenOptions) -> FsResult<Self> {
         let bytes = store.get(key::superblock())?;
         let bytes = bytes.ok_or_else(|| FsError::with_detail(libc::ENOENT, "the store has no file system"))?;
         let superblock = Superblock::decode(&bytes).map_err(damaged(key::superblock()))?;
@@ -98,9 +134,9 @@ impl<S: Store> SkipFs<S> {
         if root.attributes.ino != ROOT || !root.attributes.is_directory() {
             return Err(FsError::damaged(&root_key, "not a root directory"));
         }
-        delete_orphans(&store)?;
+        let usage = open_usage(&store, options.limits(superblock.limits))?;
         let (table, numbers) = (Table::new(root), Numbers::new(superblock));
-        Ok(Self { store, superblock, table, numbers, renames: Mutex::new(()) })
+        Ok(Self { store, superblock, table, numbers, usage, renames: Mutex::new(()) })
     }
 
     /// Syncs and closes the store. Requests fail afterwards.
@@ -108,11 +144,37 @@ impl<S: Store> SkipFs<S> {
     /// # Errors
     /// Those of the store, which is closed in any case.
     pub fn close(&self) -> FsResult<()> {
+        if let Some(used) = self.usage.close() {
+            let mut batch = Batch::new();
+            batch.put(key::usage(), used.encode());
+            // *Otherwise:* the next opening counts.
+            let _ = self.store.commit(batch);
+        }
         self.store.close()
     }
 }
 
-fn delete_orphans(store: &impl Store) -> FsResult<()> {
+/// Takes the sums of the last close out of the store before anything else changes, deletes orphans, and counts what is used if
+/// there are limits and the sums are not known.
+fn open_usage(store: &impl Store, limits: Limits) -> FsResult<UsageCount> {
+    let mut known = None;
+    if let Some(bytes) = store.get(key::usage())? {
+        known = Some(Usage::decode(&bytes).map_err(damaged(key::usage()))?);
+        let mut batch = Batch::new();
+        batch.delete(key::usage());
+        store.commit(batch)?;
+    }
+    let known = known.filter(|_| limits.any());
+    let used = match (delete_orphans(store)?, known) {
+        (0, Some(known)) => Some(known),
+        _ if limits.any() => Some(count(store)?),
+        _ => None,
+    };
+    Ok(UsageCount::new(limits, used))
+}
+
+/// Returns how many there were.
+fn delete_orphans(store: &impl Store) -> FsResult<usize> {
     let mut orphans = Vec::new();
     let (start, end) = key::ORPHANS;
     store.scan(start, end, &mut |found, _| {
@@ -121,7 +183,7 @@ fn delete_orphans(store: &impl Store) -> FsResult<()> {
         }
         ControlFlow::Continue(())
     })?;
-    for ino in orphans {
+    for &ino in &orphans {
         let mut batch = Batch::new();
         let record_key = key::inode(ino);
         if let Some(bytes) = store.get(&record_key)? {
@@ -132,5 +194,5 @@ fn delete_orphans(store: &impl Store) -> FsResult<()> {
         batch.delete(key::orphan(ino));
         store.commit(batch)?;
     }
-    Ok(())
+    Ok(orphans.len())
 }

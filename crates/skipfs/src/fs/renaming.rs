@@ -79,6 +79,7 @@ impl<S: Store> SkipFs<S> {
             let number = self.numbers.take(&mut changes.batch);
             let record = whiteout_record(number.ino, caller, changes.now);
             changes.batch.put(key::entry(from.directory, from.name), record.encode());
+            changes.create(&record);
             whiteout = Some(number);
         }
         move_inode(&mut changes, &locks, source, from, to)?;

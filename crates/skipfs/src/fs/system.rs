@@ -1,12 +1,12 @@
 //! `SkipFs`: the parts of an open file system, and what all requests need. Any thread.
 
 use super::change::{self, Changes};
+use super::counts::{Growth, Numbers, UsageCount};
 use super::inodes::{Inode, Location, Pin, ReadGuard, State, Table, WriteGuard, record_of};
 use super::locks::LockSet;
-use super::numbers::Numbers;
 use crate::error::{FsError, FsResult};
 use crate::format::{Entry, NAME_BYTES_MAX, Record, Superblock, key};
-use crate::store::{Batch, Store};
+use crate::store::{Batch, Space, Store};
 use parking_lot::Mutex;
 
 /// Size of the units in which space is counted.
@@ -25,6 +25,7 @@ pub struct SkipFs<S> {
     pub(super) superblock: Superblock,
     pub(super) table: Table,
     pub(super) numbers: Numbers,
+    pub(super) usage: UsageCount,
     /// Held by renames between directories (rule 5).
     pub(super) renames: Mutex<()>,
 }
@@ -38,9 +39,9 @@ pub struct Statistics {
     pub blocks: u64,
     /// Free blocks.
     pub blocks_free: u64,
-    /// All inode numbers.
+    /// All inodes.
     pub files: u64,
-    /// Inode numbers that were never used. Deleting a file gives none back.
+    /// Inodes that the limit still allows. Without a limit: numbers that were never used; deleting a file gives none back.
     pub files_free: u64,
     /// The longest name.
     pub name_bytes_max: u32,
@@ -205,6 +206,7 @@ impl<S: Store> SkipFs<S> {
     /// change of the record puts them, and are lost if it leaves memory before.
     pub(super) fn commit(&self, changes: Changes, locks: &mut LockSet<'_>) -> FsResult<()> {
         let removals = changes.removals();
+        let reserved = self.usage.reserve(changes.growth(locks)?)?;
         let (mut batch, states) = changes.finish()?;
         let without_times = match removals {
             Some(removals) if change::is_only_times(&states, locks)? => Some(removals),
@@ -218,6 +220,7 @@ impl<S: Store> SkipFs<S> {
                 (committed, _) => committed?,
             }
         }
+        reserved.keep();
         for (ino, state) in states {
             locks.replace(ino, state)?;
         }
@@ -225,8 +228,13 @@ impl<S: Store> SkipFs<S> {
     }
 
     /// Commits a batch without states.
-    pub(super) fn commit_batch(&self, batch: Batch) -> FsResult<()> {
-        if batch.is_empty() { Ok(()) } else { self.store.commit(batch) }
+    pub(super) fn commit_batch(&self, batch: Batch, growth: Growth) -> FsResult<()> {
+        let reserved = self.usage.reserve(growth)?;
+        if !batch.is_empty() {
+            self.store.commit(batch)?;
+        }
+        reserved.keep();
+        Ok(())
     }
 
     /// Makes everything that requests have changed so far durable. For `fsync`, `fdatasync` and `fsyncdir` of any
@@ -238,19 +246,33 @@ impl<S: Store> SkipFs<S> {
         self.store.sync()
     }
 
-    /// The space of the file system.
+    /// What the store has, or the limit allows.
+    pub(super) fn space(&self) -> FsResult<Space> {
+        let Space { total, free } = self.store.space()?;
+        Ok(match (self.usage.limits().max_bytes, self.usage.used()) {
+            (Some(max), Some(used)) => Space { total: total.min(max), free: free.min(max.saturating_sub(used.bytes)) },
+            _ => Space { total, free },
+        })
+    }
+
+    /// The space of the file system, and its limits.
     ///
     /// # Errors
     /// Those of the store.
     pub fn statfs(&self) -> FsResult<Statistics> {
-        let space = self.store.space()?;
-        let used = self.numbers.used();
+        let space = self.space()?;
+        let (limits, numbers) = (self.usage.limits(), self.numbers.used());
+        let files = limits.max_inodes.unwrap_or(u64::from(u32::MAX).max(numbers));
+        let used = match (limits.max_inodes, self.usage.used()) {
+            (Some(_), Some(used)) => used.inodes,
+            _ => numbers,
+        };
         Ok(Statistics {
             block_bytes: STATISTICS_BLOCK_BYTES,
             blocks: space.total / STATISTICS_BLOCK_BYTES,
             blocks_free: space.free / STATISTICS_BLOCK_BYTES,
-            files: u64::from(u32::MAX).max(used),
-            files_free: u64::from(u32::MAX).saturating_sub(used),
+            files,
+            files_free: files.saturating_sub(used),
             name_bytes_max: NAME_BYTES_MAX as u32,
         })
     }

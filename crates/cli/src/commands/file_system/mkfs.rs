@@ -11,7 +11,7 @@ use skipfs::format::key;
 use skipfs::format::superblock::INLINE_BYTES_MAX;
 use skipfs::store::AlluviumStore;
 use skipfs::store::Store;
-use skipfs::{Layout, MkfsOptions, SkipFs, Superblock};
+use skipfs::{Layout, Limits, MkfsOptions, SkipFs, Superblock};
 
 /// Makes the file system and says what it is. A store that is refused stays as it is.
 pub fn run(common: &Common, mkfs: &Mkfs) -> Result<(), Failure> {
@@ -73,7 +73,9 @@ fn options(mkfs: &Mkfs) -> Result<MkfsOptions, Failure> {
     };
     let small_max = skipfs::format::CHUNK_BYTES;
     let small_bytes = in_range("--small-bytes", mkfs.small_bytes, 0..=small_max, default.small_bytes)?;
-    Ok(MkfsOptions { layout, small_bytes, ..default })
+    let limit = |limit: Option<u64>| limit.filter(|limit| *limit > 0);
+    let limits = Limits { max_bytes: limit(mkfs.max_bytes), max_inodes: limit(mkfs.max_inodes) };
+    Ok(MkfsOptions { layout, small_bytes, limits, ..default })
 }
 
 fn report(common: &Common, options: &MkfsOptions, component: &str) -> Result<(), Failure> {
@@ -89,7 +91,9 @@ fn report(common: &Common, options: &MkfsOptions, component: &str) -> Result<(),
             .member("component", component.into())
             .member("layout", layout.into())
             .member("inline_bytes", inline_bytes.into())
-            .member("small_bytes", options.small_bytes.into());
+            .member("small_bytes", options.small_bytes.into())
+            .member("max_bytes", options.limits.max_bytes.into())
+            .member("max_inodes", options.limits.max_inodes.into());
         return report.print(true);
     }
     let inline = if inline_bytes > 0 { format!(" up to {}", size(inline_bytes.into())) } else { String::new() };

@@ -7,7 +7,7 @@ use crate::file_system_arguments::{Mount, Switch};
 use crate::output::Output;
 use skipfs::fuse::{MountOptions, Signals, mounted_at, spawn};
 use skipfs::store::AlluviumStore;
-use skipfs::{FsError, SkipFs};
+use skipfs::{FsError, OpenOptions, SkipFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +29,10 @@ pub fn run(common: &Common, mount: &Mount) -> Result<(), Failure> {
     }
     let store = common.directory()?;
     let db = common.open_existing()?;
-    let fs = SkipFs::open(AlluviumStore::of(db, Some(store.to_owned()))).map_err(|error| match error.errno() {
+    let limits = OpenOptions { max_bytes: mount.max_bytes, max_inodes: mount.max_inodes };
+    let fs = SkipFs::open_with(AlluviumStore::of(db, Some(store.to_owned())), &limits).map_err(|error| match error
+        .errno()
+    {
         libc::ENOENT => no_file_system(store),
         _ => error.into(),
     })?;

@@ -39,10 +39,18 @@ pub fn add(report: &mut Report, db: &ReadOnlyDb) -> Result<(), Failure> {
         "inline_bytes": inline_bytes,
         "small_bytes": superblock.small_bytes,
         "unused_inodes_from": superblock.unused_from,
+        "max_bytes": superblock.limits.max_bytes,
+        "max_inodes": superblock.limits.max_inodes,
     });
     report
         .add("file_system", "file system, layout", value, shown)
         .text("file system, one item up to", size(superblock.small_bytes.into()))
         .text("file system, inode numbers unused from", grouped(superblock.unused_from));
+    if let Some(max) = superblock.limits.max_bytes {
+        report.text("file system, limit of bytes", size(max));
+    }
+    if let Some(max) = superblock.limits.max_inodes {
+        report.text("file system, limit of inodes", grouped(max));
+    }
     Ok(())
 }

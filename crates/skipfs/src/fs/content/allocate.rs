@@ -40,7 +40,7 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::new(libc::ESTALE));
         }
         let size = record.attributes.size;
-        if !is_hole && end > size && self.store.space()?.free < end - size {
+        if !is_hole && end > size && self.space()?.free < end - size {
             return Err(FsError::new(libc::ENOSPC));
         }
         let mut changes = Changes::new();

@@ -5,6 +5,7 @@ use super::resize::truncate;
 use crate::error::{FsError, FsResult};
 use crate::format::key;
 use crate::fs::change::{Changes, delete_data};
+use crate::fs::counts::Growth;
 use crate::fs::inodes::record_of;
 use crate::fs::system::SkipFs;
 use crate::store::{Batch, Store};
@@ -57,7 +58,9 @@ impl<S: Store> SkipFs<S> {
         delete_data(&mut batch, record);
         batch.delete(key::inode(ino));
         batch.delete(key::orphan(ino));
-        self.commit_batch(batch)?;
+        let mut growth = Growth::default();
+        growth.remove(record);
+        self.commit_batch(batch, growth)?;
         locks.state_mut(ino)?.is_deleted = true;
         Ok(())
     }

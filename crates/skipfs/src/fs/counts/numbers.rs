@@ -14,7 +14,7 @@ const RANGE: u64 = 1024;
 
 /// The numbers that are still unused.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(in crate::fs) struct Numbers {
     reserved: Mutex<Reserved>,
 }
 
@@ -25,19 +25,19 @@ struct Reserved {
 }
 
 /// A number for a new inode. It must live until the batch is committed.
-pub(super) struct NewNumber<'n> {
-    pub(super) ino: u64,
+pub(in crate::fs) struct NewNumber<'n> {
+    pub(in crate::fs) ino: u64,
     /// The numbers, if this one is the first of a range.
     first: Option<(MutexGuard<'n, Reserved>, Superblock)>,
 }
 
 impl Numbers {
-    pub(super) fn new(superblock: Superblock) -> Self {
+    pub(in crate::fs) fn new(superblock: Superblock) -> Self {
         Self { reserved: Mutex::new(Reserved { next: superblock.unused_from, superblock }) }
     }
 
     /// Takes a number, and adds a superblock to the batch if one is needed.
-    pub(super) fn take(&self, batch: &mut Batch) -> NewNumber<'_> {
+    pub(in crate::fs) fn take(&self, batch: &mut Batch) -> NewNumber<'_> {
         let mut reserved = self.reserved.lock();
         let ino = reserved.next;
         reserved.next += 1;
@@ -50,14 +50,14 @@ impl Numbers {
     }
 
     /// How many numbers were given out.
-    pub(super) fn used(&self) -> u64 {
+    pub(in crate::fs) fn used(&self) -> u64 {
         self.reserved.lock().next
     }
 }
 
 impl NewNumber<'_> {
     /// To be called after the commit.
-    pub(super) fn committed(self) {
+    pub(in crate::fs) fn committed(self) {
         if let Some((mut reserved, superblock)) = self.first {
             reserved.superblock = superblock;
         }
