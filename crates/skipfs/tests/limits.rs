@@ -82,12 +82,17 @@ fn sums_are_right_after_a_close_and_after_a_crash() {
             assert!(fs.store().get(key::usage()).unwrap().is_none(), "an opening takes the sums out of the store");
             let file = create(&fs, &[b'0' + round]).unwrap();
             write(&fs, file, 0, 12_288).unwrap();
-            // Open without a name until the end.
-            let orphan = fs.create(ROOT, b"orphan", 0o644, CALLER).unwrap().ino;
-            write(&fs, orphan, 0, 4096).unwrap();
-            fs.unlink(ROOT, b"orphan").unwrap();
             expected = (expected.0 - 3, expected.1 - 1);
-            assert_eq!(free(&fs), (expected.0 - 1, expected.1 - 1), "{layout:?}, {round}");
+            assert_eq!(free(&fs), expected, "{layout:?}, {round}");
+            // With one, each opening counts; without one, the opening after a close trusts the sums.
+            let has_orphan = round >= 2;
+            if has_orphan {
+                // Open without a name until the end.
+                let orphan = fs.create(ROOT, b"orphan", 0o644, CALLER).unwrap().ino;
+                write(&fs, orphan, 0, 4096).unwrap();
+                fs.unlink(ROOT, b"orphan").unwrap();
+                assert_eq!(free(&fs), (expected.0 - 1, expected.1 - 1), "{layout:?}, {round}");
+            }
             let closes = round % 2 == 0;
             if closes {
                 fs.close().unwrap();
