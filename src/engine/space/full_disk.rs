@@ -45,6 +45,9 @@ const FREEING_BALLAST_PART: u64 = 4;
 /// The longest time that a delete or a large value waits for space.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many times a large value waits for a moment. In a store without threads, time stands still while background work runs.
+const VALUE_WAITS_MAX: u32 = 500;
+
 /// What finds no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpaceNeed {
@@ -73,6 +76,7 @@ pub(crate) struct ValueWait {
     began: Duration,
     /// When background work was last seen that may free space.
     busy_at: Duration,
+    count: u32,
 }
 
 /// The space of a store's disk: the ballast, and the state of a full disk.
@@ -347,13 +351,16 @@ impl Space {
             self.scheduler.ask_for_workers();
         }
         let now = clock.now();
-        let wait = wait.get_or_insert(ValueWait { began: now, busy_at: now });
+        let wait = wait.get_or_insert(ValueWait { began: now, busy_at: now, count: 0 });
         self.scheduler.wait_briefly();
         let now = clock.now();
         if looks.is_wanted() || self.freeing.is_any() || !self.scheduler.state.lock().is_idle() {
             wait.busy_at = now;
         }
-        let goes_on = now.saturating_sub(wait.began) < PATIENCE && now.saturating_sub(wait.busy_at) < 2 * SPACE_CHECK;
+        wait.count += 1;
+        let goes_on = now.saturating_sub(wait.began) < PATIENCE
+            && now.saturating_sub(wait.busy_at) < 2 * SPACE_CHECK
+            && wait.count < VALUE_WAITS_MAX;
         if !goes_on {
             let (version, last) = state();
             looks.note_in_vain(version, last);
