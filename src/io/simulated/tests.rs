@@ -523,3 +523,18 @@ fn a_link_in_another_directory_is_durable_once_that_is_synced() {
     assert!(!storage.link_into("a", &other, "a").unwrap());
     assert!(storage.link_into("a", &other, "a").is_err() && other.list().unwrap().is_empty());
 }
+
+/// Once, pairs had expired for a reader before their time in a process that had run for a minute, because the date counted
+/// that minute.
+#[test]
+fn the_date_counts_the_time_of_the_disk_alone() {
+    let disk = SimulatedStorage::new(1);
+    let clock = disk.clock();
+    let (date, now) = (clock.date(), clock.now());
+    while clock.now() < now + Duration::from_millis(1) {
+        std::thread::yield_now();
+    }
+    assert_eq!(clock.date(), date);
+    disk.advance(Duration::from_secs(1));
+    assert_eq!(clock.date(), date + Duration::from_secs(1));
+}
