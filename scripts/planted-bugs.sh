@@ -63,6 +63,12 @@ drop-unchecked               | model | engine::model_tests::keyspaces::puts_besi
 drop-unchecked               | model | engine::model_tests::keyspaces::a_batch_beside_a_drop               | half a drop\|a key was written after the drop
 moment-for-all               | suite | api::keyspaces::expiry::random::random_operations_with_expiry      | s old
 moment-for-all               | model | engine::model_tests::expiry::a_snapshot_beside_a_tick               | sees less than before
+filtered-under-snapshots     | suite | api::compaction_filters::whoever_reads_a_moment_keeps_its_pairs     | the filter was asked
+filtered-under-snapshots     | suite | api::compaction_filters::readers_agree_with_a_model                 | a snapshot can read the pair\|a snapshot has changed
+filtered-without-tombstone   | suite | api::compaction_filters::readers_agree_with_a_model                 | round [0-9]*
+snapshots-during-filter      | suite | api::compaction_filters::a_snapshot_taken_during_a_merge_keeps_its_pairs | a snapshot sees less than before
+filter-unchecked             | suite | api::compaction_filters::an_update_does_not_write_what_it_made_of_a_filtered_pair | updated to what a filtered pair becomes
+item-not-invalidated         | suite | api::compaction_filters::no_cached_item_outlives_a_filtered_pair    | the item is old
 expired-under-snapshots      | suite | api::keyspaces::expiry::every_read_misses_what_has_expired_and_nothing_else | left
 expired-under-snapshots      | suite | api::keyspaces::expiry::random::random_operations_with_expiry      | a snapshot
 fold-unchecked               | lib   | memory::tests::folding::an_operand_whose_fold_is_outdated_is_placed_by_itself | left

@@ -81,7 +81,7 @@ pub use db::{
     Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
     VerifyReport, WriteBatch, WriteOptions,
 };
-pub use merge::MergeOperator;
+pub use merge::{CompactionFilter, FilterDecision, FilterPair, MergeOperator};
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
 

@@ -16,6 +16,9 @@
 //!    snapshot sees that whole generation (`engine::read`). *Otherwise:* a reader that searched a generation before a key
 //!    was written to it, or that does not see the new version, could add the old version after the key was
 //!    invalidated.
+//!    A change that brings no generation, that of a compaction filter, is bracketed by `begin_filtered` and `end_filtered`: a
+//!    reader whose stamp lies between the two adds nothing. *Otherwise:* it has searched the old tree, and adds what the
+//!    filter has removed.
 //! 3. `begin_change` visits all shards. Once it has returned, `invalidate` sees every item added before.
 //! 4. If the item is newer than the requested number, the lookup misses, and the tree is searched (`ItemShard::get`).
 //! 5. The memory of each shard is at most `limit` (after the limit has changed: once the next item is added). The limit
@@ -25,7 +28,7 @@
 use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
 use crate::util::planted::planted;
-use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// Minimum size of a shard, if there are several.
@@ -37,6 +40,9 @@ const SHARDS_MAX: usize = 256;
 const STEPS: usize = 8;
 /// Items are worth their memory if they answer at least one get for this many missed leaves.
 const MISSES_PER_HIT: u64 = 16;
+
+/// In `Shard::begun`: nothing is added.
+const CLOSED: u64 = 1 << 63;
 
 /// Contents and hits of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +58,7 @@ type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 #[derive(Debug, Default)]
 struct Shard {
     items: ItemShard,
-    /// Number of tree changes that have begun, as far as this shard knows.
+    /// Number of tree changes that have begun, as far as this shard knows. No stamp equals it while it has `CLOSED`.
     begun: u64,
     hits: u64,
 }
@@ -65,6 +71,8 @@ pub struct ItemCache {
     shard_count: usize,
     /// Held while the shards are made or a change begins: shards know of every change that has begun (invariant 3).
     begin: Mutex<()>,
+    /// Whether a change by a compaction filter is in progress. Changes with `begin` held.
+    closed: AtomicBool,
     /// The limit of each shard in bytes.
     limit: AtomicUsize,
     limit_max: AtomicUsize,
@@ -91,6 +99,7 @@ impl ItemCache {
             shards: OnceLock::new(),
             shard_count: count,
             begin: Mutex::default(),
+            closed: AtomicBool::new(false),
             limit: AtomicUsize::new(limit),
             limit_max: AtomicUsize::new(limit),
             bytes: CachePadded::default(),
@@ -111,7 +120,8 @@ impl ItemCache {
         self.shards.get().unwrap_or_else(|| {
             let _begin = self.begin.lock();
             self.shards.get_or_init(|| {
-                let begun = self.begun.load(Ordering::Acquire);
+                let closed = if self.closed.load(Ordering::Relaxed) { CLOSED } else { 0 };
+                let begun = self.begun.load(Ordering::Acquire) | closed;
                 let shard = || CachePadded::new(Mutex::new(Shard { begun, ..Shard::default() }));
                 (0..self.shard_count).map(|_| shard()).collect()
             })
@@ -163,6 +173,24 @@ impl ItemCache {
             let mut shard = shard.lock();
             shard.begun = shard.begun.max(begun);
         }
+    }
+
+    /// Announces a change of the tree by compaction filters. Until `end_filtered` nothing is added. One such change at a time.
+    pub fn begin_filtered(&self) {
+        {
+            let _begin = self.begin.lock();
+            self.closed.store(true, Ordering::Relaxed);
+            self.existing().for_each(|shard| shard.lock().begun |= CLOSED);
+        }
+        self.begin_change();
+    }
+
+    /// The change that `begin_filtered` has announced can be seen by all readers that take their view from now on.
+    pub fn end_filtered(&self) {
+        let _begin = self.begin.lock();
+        self.closed.store(false, Ordering::Relaxed);
+        let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        self.existing().for_each(|shard| shard.lock().begun = begun);
     }
 
     /// Invalidates the item of a key, given its hash.

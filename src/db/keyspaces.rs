@@ -98,6 +98,9 @@ impl Db {
         if let Some(operator) = operator.filter(|operator| !is_known(operator)) {
             operators.add(entry.id, operator);
         }
+        if options.compaction_filter.is_some() {
+            self.engine.background.compaction_filters.set(entry.id, options.compaction_filter);
+        }
         if let Some(compression) = compression.filter(|_| is_new) {
             self.engine.read.branches.compressions.insert(entry.id, Some(compression));
         }
@@ -161,6 +164,7 @@ impl Db {
         if entry.expiry.is_some() {
             self.engine.read.expiry.set(entry.id, None);
         }
+        self.engine.background.compaction_filters.set(entry.id, None);
         // The keys are gone. What fails here leaves their space to later merges.
         let _ = self.engine.background.free(entry.id, number);
         Ok(true)
@@ -207,7 +211,8 @@ impl Keyspace {
         if self.id() == KeyspaceId::DEFAULT {
             return Ok(KeyspaceOptions::new());
         }
-        Ok(options_of(&self.entry()?, &self.engine.read.merge_operators))
+        let compaction_filter = self.engine.background.compaction_filters.get(self.id());
+        Ok(KeyspaceOptions { compaction_filter, ..options_of(&self.entry()?, &self.engine.read.merge_operators) })
     }
 
     /// Gives it these options in place of those that it has. One that is left out is from now on that of the store; only the
@@ -241,6 +246,7 @@ impl Keyspace {
         if let Some(operator) = operator {
             operators.add(self.id(), operator);
         }
+        self.engine.background.compaction_filters.set(self.id(), options.compaction_filter);
         let branches = &self.engine.read.branches;
         branches.compressions.insert(self.id(), options.compression);
         self.info.set_durability(options.durability);

@@ -9,6 +9,7 @@
 //! | `resources` | memory and threads that several stores share |
 //! | `types` | plain data of the public interface: options, statistics, batches |
 //! | `directory` | the files of a store's directory: their names, locks and owners |
+//! | `filtering` | what compaction filters need: the gate for snapshots, counters |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
 //! | `expiry` | keyspaces whose pairs expire |
 //! | `read` | the get path and the cursors of iterators |
@@ -31,6 +32,7 @@ pub(crate) mod durable_log;
 pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod expiry;
+pub(crate) mod filtering;
 pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;

@@ -4,13 +4,18 @@
 
 use super::directory::locks::LockCheck;
 use super::durable_log::DurableLog;
+use super::filtering::filter_counters::FilterCounters;
+use super::filtering::filter_gate::ClosedGate;
 use super::read::read_path::ReadPath;
 use super::shared_components::SharedComponents;
 use super::state::generation::Generation;
-use crate::disk::{Component, Outcome};
+use super::state::view::View;
+use crate::disk::{Component, Outcome, Version};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::log::NameSegment;
 use crate::manifest::Manifest;
+use crate::merge::Filtered;
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, Mutex, Ordering};
 use crate::util::{FileNumber, FileNumbers, Result, SequenceNumber};
 use std::collections::HashMap;
@@ -60,6 +65,7 @@ pub(crate) struct TreePublisher {
     read: Arc<ReadPath>,
     log: Arc<DurableLog>,
     numbers: Arc<FileNumbers>,
+    pub(crate) filter_counters: FilterCounters,
 }
 
 impl TreePublisher {
@@ -75,29 +81,52 @@ impl TreePublisher {
             read: Arc::clone(&shared.read),
             log: Arc::clone(log),
             numbers: Arc::clone(numbers),
+            filter_counters: FilterCounters::default(),
         })
     }
 
     /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is
     /// published (rule D1).
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
+        self.publish_filtered(outcome, incorporated, &Filtered::default()).map(drop)
+    }
+
+    /// The same for an outcome in which compaction filters have changed pairs. If a snapshot can read one of them, the outcome
+    /// is dropped (`docs/concurrency.md`, F4). Returns whether it was published.
+    pub(crate) fn publish_filtered(
+        &self,
+        outcome: Outcome,
+        incorporated: Option<Incorporated<'_>>,
+        filtered: &Filtered,
+    ) -> Result<bool> {
         self.check_lock()?;
         let view = &self.read.view;
         let mut edits = self.edits.lock();
+        let gate = filtered.least.map(|least| (self.read.snapshots.filter_gate.close(), least));
+        if let Some((_, least)) = gate
+            && planted!(self.read.snapshots.is_any_from(least), Bug::SnapshotsDuringFilter => false)
+        {
+            return Ok(false);
+        }
         let is_merge = outcome.is_merge();
         let mut applied = self.disk.apply(outcome, &view.load().disk);
         if applied.is_empty() {
             applied.finish();
-            return Ok(());
+            return Ok(true);
         }
         self.append(&mut edits, applied.edit(), incorporated)?;
-        view.update(|current| {
+        let change = |current: &View| {
             let mut generations = current.generations.clone();
             if let Some(Incorporated { generation, .. }) = incorporated {
                 generations.retain(|other| !Arc::ptr_eq(other, generation));
             }
             (generations, applied.version())
-        });
+        };
+        match &gate {
+            None => view.update(change),
+            Some((gate, _)) => self.update_filtered(gate, filtered, change),
+        }
+        drop(gate);
         // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
         applied.finish();
         if is_merge {
@@ -108,7 +137,29 @@ impl TreePublisher {
         drop(edits);
         self.read.storage.set_store_bytes(self.read.view.load().disk.bytes());
         self.read.cached_cursors.revoke_idle(view.version());
-        Ok(())
+        Ok(true)
+    }
+
+    /// Publishes a view with pairs that compaction filters have changed (rules F5 and F6).
+    fn update_filtered(
+        &self,
+        gate: &ClosedGate<'_>,
+        filtered: &Filtered,
+        change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version),
+    ) {
+        let items = self.read.cache.items();
+        items.begin_filtered();
+        match &filtered.hashes {
+            Some(hashes) => hashes.iter().for_each(|hash| items.invalidate(*hash)),
+            None => items.invalidate_where(|_| true),
+        }
+        let swap = gate.begin_swap();
+        self.read.sequencer.wait_for_announced();
+        self.read.view.update_counting(true, change);
+        self.read.range_deletes.note_placed();
+        drop(swap);
+        items.end_filtered();
+        self.filter_counters.note_published(filtered);
     }
 
     /// Closes the manifest's file until the next edit, unless an edit is being made now.

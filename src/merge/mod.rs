@@ -1,6 +1,7 @@
 //! Layer 3: merging sorted sources, the rule of which version a reader sees (`visible`), the rule of which versions are
-//! retained (`retention`), range tombstones, and merge operators.
+//! retained (`retention`), range tombstones, merge operators, and compaction filters.
 
+pub mod compaction_filter;
 pub mod cursor;
 pub mod entry;
 pub mod expired;
@@ -18,6 +19,9 @@ pub mod version_filter;
 pub mod visible;
 pub mod visitor;
 
+pub use compaction_filter::{
+    CompactionFilter, CompactionFilters, FilterDecision, FilterMap, FilterPair, Filtered, Filtering,
+};
 pub use cursor::Cursor;
 pub use entry::{EntryRef, Limit};
 pub use expired::Expired;

@@ -37,15 +37,17 @@
 //!    continues with is the newest of the input, which has no w, or a range tombstone. A tombstone is dropped only with
 //!    everything below it.
 
+use super::compaction_filter::Filtering;
 use super::expired::Expired;
 use crate::util::SequenceNumber;
 use crate::util::sync::Arc;
 
-/// The numbers at which readers may read.
+/// The numbers at which readers may read, and the compaction filters that are asked about what none of them can read.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
     pins: Vec<SequenceNumber>,
     expired: Arc<Expired>,
+    filtering: Option<Arc<Filtering>>,
 }
 
 impl Retention {
@@ -53,7 +55,7 @@ impl Retention {
     pub fn new(mut pins: Vec<SequenceNumber>) -> Self {
         pins.sort_unstable();
         pins.dedup();
-        Self { pins, expired: Arc::default() }
+        Self { pins, expired: Arc::default(), filtering: None }
     }
 
     /// Sets what has expired for the reader at the oldest pin, or for all readers if there is none.
@@ -64,9 +66,20 @@ impl Retention {
         self
     }
 
+    /// Sets the compaction filters of the job for which this is.
+    pub fn with_filtering(mut self, filtering: Option<Arc<Filtering>>) -> Self {
+        self.filtering = filtering;
+        self
+    }
+
+    /// The compaction filters of the job.
+    pub fn filtering(&self) -> Option<&Filtering> {
+        self.filtering.as_deref()
+    }
+
     /// The same for readers without snapshots.
     pub fn without_pins(&self) -> Self {
-        Self { pins: Vec::new(), expired: Arc::clone(&self.expired) }
+        Self { pins: Vec::new(), expired: Arc::clone(&self.expired), filtering: None }
     }
 
     /// What has expired for all readers.
@@ -113,6 +126,11 @@ impl Retention {
     fn pinned_in(&self, from: SequenceNumber, to: SequenceNumber) -> bool {
         let first = self.pins.partition_point(|pin| *pin < from);
         self.pins.get(first).is_some_and(|pin| *pin < to)
+    }
+
+    /// Whether some pin p has `from <= p`, or a snapshot is being taken.
+    pub(super) fn pinned_from(&self, from: SequenceNumber) -> bool {
+        self.retains_all() || self.pins.last().is_some_and(|pin| *pin >= from)
     }
 
     pub(super) fn pinned_below(&self, number: SequenceNumber) -> bool {

@@ -7,17 +7,23 @@
 //! operator rejects the operands, if the result would be large, or if the older version is in a value file, all
 //! versions that a read would fold are emitted unchanged.
 //!
+//! Compaction filters, in a merge (`with_filtering`): a put is passed to the filter if it is the newest version of its key in
+//! the input, no range tombstone covers it, and no pin is at or above its number. What the filter removes becomes a tombstone
+//! with the same number, to which the rule for tombstones applies.
+//!
 //! Invariants:
 //! 1. While `pending` has operands, they are the newest versions of `key` that were not emitted yet, newest first. Only
 //!    readers of the first one see any of them, and none of them by itself.
 //! 2. `chained` is true if and only if the previous version is a retained operand, so that the next one is needed.
-//! 3. An entry that needs no folding is emitted as it came, without a copy.
+//! 3. An entry that needs no folding, and that no filter changes, is emitted as it came, without a copy.
 
+use super::compaction_filter::{FilterDecision, FilterPass, Filtering};
 use super::entry::EntryRef;
 use super::expired::unless_expired;
 use super::operator::{FOLDED_BYTES_MAX, MergeOperator, MergeOperators};
 use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, key};
 
@@ -45,10 +51,13 @@ pub struct VersionFilter<'a> {
     over: &'a [SequenceNumber],
     chained: bool,
     pending: Vec<PendingOperand>,
+    /// Whether the first of `pending` is the newest version of its key.
+    pending_is_newest: bool,
     /// All further versions of this key are retained, because one has a kind that no writer creates.
     retain_rest: bool,
     /// The last keyspace, and the last number of it that has expired. Up to date only if anything has.
     expired: (KeyspaceId, SequenceNumber),
+    filter: Option<FilterPass<'a>>,
 }
 
 impl<'a> VersionFilter<'a> {
@@ -65,8 +74,10 @@ impl<'a> VersionFilter<'a> {
             over: &[],
             chained: false,
             pending: Vec::new(),
+            pending_is_newest: false,
             retain_rest: false,
             expired: (KeyspaceId::DEFAULT, retention.expired().through(KeyspaceId::DEFAULT)),
+            filter: None,
         }
     }
 
@@ -80,6 +91,12 @@ impl<'a> VersionFilter<'a> {
     /// Sets the operators that fold operands. Without them they are emitted unchanged.
     pub fn with_operators(mut self, operators: Option<&'a MergeOperators>) -> Self {
         self.operators = operators;
+        self
+    }
+
+    /// Asks the compaction filters of the retention, if it has any.
+    pub fn with_filtering(mut self) -> Self {
+        self.filter = self.retention.filtering().and_then(Filtering::begin);
         self
     }
 
@@ -122,7 +139,7 @@ impl<'a> VersionFilter<'a> {
         if !seen && !self.chained {
             return Ok(());
         }
-        self.emit_or_fold(entry, seen, emit)
+        self.emit_or_fold(entry, seen, hidden_by.is_none(), emit)
     }
 
     /// Emits a version that is seen or that a retained operand needs, or folds it into that operand.
@@ -130,18 +147,22 @@ impl<'a> VersionFilter<'a> {
         &mut self,
         entry: EntryRef<'_>,
         seen: bool,
+        is_newest: bool,
         emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut needed = seen || self.pending.is_empty();
         match entry.kind {
             Kind::Merge => {
                 self.chained = true;
-                return self.add_pending(entry, seen, emit);
+                return self.add_pending(entry, seen, is_newest, emit);
             }
             // At the bottom a tombstone is needed only if a reader below it exists.
             Kind::Delete => {
                 needed |= !self.fold_onto(None, emit)?;
                 needed &= !self.bottom || self.retention.pinned_below(entry.number) || self.retain_rest;
+            }
+            Kind::Put | Kind::ValueReference if is_newest && self.filter.is_some() => {
+                return self.emit_filtered(entry, emit);
             }
             // A version that is seen stays anyway, so a fold would only store its value twice.
             Kind::Put if !seen => needed |= !self.fold_onto(Some(entry.value), emit)?,
@@ -162,12 +183,16 @@ impl<'a> VersionFilter<'a> {
         &mut self,
         entry: EntryRef<'_>,
         seen: bool,
+        is_newest: bool,
         emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let folds = !self.retention.retains_all() && !self.retain_rest;
         let Some(operator) = self.operator().filter(|_| folds) else { return emit(entry) };
         if seen {
             self.emit_pending(emit)?;
+        }
+        if self.pending.is_empty() {
+            self.pending_is_newest = is_newest;
         }
         if let Some(newer) = self.pending.last_mut()
             && newer.operand.len() + entry.value.len() <= FOLDED_BYTES_MAX
@@ -198,8 +223,53 @@ impl<'a> VersionFilter<'a> {
             return Ok(false);
         }
         self.pending.clear();
-        emit(EntryRef { key: &self.key, number: newest, kind: Kind::Put, value: &value })?;
+        let decision = match self.pending_is_newest {
+            true => self.decide(newest, Some(&value)),
+            false => FilterDecision::Keep,
+        };
+        match decision {
+            FilterDecision::Keep => emit(EntryRef { key: &self.key, number: newest, kind: Kind::Put, value: &value })?,
+            changed => self.emit_changed(newest, changed, emit)?,
+        }
         Ok(true)
+    }
+
+    /// Emits a put that is the newest version of `key`, or what the compaction filter makes of it.
+    fn emit_filtered(&mut self, entry: EntryRef<'_>, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+        match self.decide(entry.number, (entry.kind == Kind::Put).then_some(entry.value)) {
+            FilterDecision::Keep => emit(entry),
+            changed => self.emit_changed(entry.number, changed, emit),
+        }
+    }
+
+    /// What the compaction filter decides about a put that is the newest version of `key`.
+    fn decide(&mut self, number: SequenceNumber, value: Option<&[u8]>) -> FilterDecision {
+        let Some(filter) = &mut self.filter else { return FilterDecision::Keep };
+        if planted!(self.retention.pinned_from(number), Bug::FilteredUnderSnapshots => false) {
+            return FilterDecision::Keep;
+        }
+        filter.decide(&self.key, value, number, FOLDED_BYTES_MAX)
+    }
+
+    /// Emits what the compaction filter has made of the newest version of `key`. It is a new entry: its bytes are nowhere on
+    /// the disk.
+    fn emit_changed(
+        &self,
+        number: SequenceNumber,
+        decision: FilterDecision,
+        emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let key = &self.key[..];
+        match decision {
+            FilterDecision::Replace(value) => emit(EntryRef { key, number, kind: Kind::Put, value: &value }),
+            // As `Kind::Delete` above.
+            _ if planted!(self.bottom, Bug::FilteredWithoutTombstone => true)
+                && !self.retention.pinned_below(number) =>
+            {
+                Ok(())
+            }
+            _ => emit(EntryRef { key, number, kind: Kind::Delete, value: &[] }),
+        }
     }
 
     /// Emits the pending operands unchanged.

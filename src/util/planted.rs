@@ -140,6 +140,14 @@ mod chosen {
         BatchEntryByEntry,
         /// Promise 2: a batch has one record for each operation, so a crash tears it.
         BatchInParts,
+        /// Promise 3: a compaction filter is asked about pairs that a snapshot can read (F1).
+        FilteredUnderSnapshots,
+        /// Promise 1: what a compaction filter removes leaves no tombstone, so an older version comes back (F2).
+        FilteredWithoutTombstone,
+        /// Promise 3: a merge that has filtered is published although a snapshot was taken meanwhile (F4).
+        SnapshotsDuringFilter,
+        /// Promise 1: an update does not notice that a compaction filter has changed what it read (F5).
+        FilterUnchecked,
         /// Promise 3: a snapshot does not wait until every number up to its own is placed (S1).
         SnapshotDoesNotWait,
         /// Promise 3: incorporation and compaction ignore snapshots (S2).

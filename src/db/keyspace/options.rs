@@ -2,7 +2,7 @@
 
 use crate::branch::Compression;
 use crate::engine::types::options::Durability;
-use crate::merge::MergeOperator;
+use crate::merge::{CompactionFilter, MergeOperator};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::time::Duration;
@@ -20,6 +20,9 @@ pub struct KeyspaceOptions {
     /// What `Keyspace::merge` makes of values and operands. The operators of `merge_operators` are found by their names, so
     /// later openings need not set them; others must be set before operands can be read.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Is asked, while merges rewrite pairs of the keyspace, whether they stay. The store does not remember it: each opening
+    /// sets it, with `Db::keyspace` or `Keyspace::set_options`. `Db::keyspace` without one leaves the one that is set.
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Durability of its writes that have no `WriteOptions::durability`. `None`: that of `Options::durability`. A batch or
     /// transaction over several keyspaces has the strongest of theirs.
     pub durability: Option<Durability>,
@@ -50,8 +53,9 @@ impl KeyspaceOptions {
 
     /// An error if an option is set: the default keyspace has those of `Options`.
     pub(crate) fn check_default(&self) -> Result<()> {
-        let Self { merge_operator, durability, compression, expiry, create_if_missing: _ } = self;
-        if merge_operator.is_none() && durability.is_none() && compression.is_none() && expiry.is_none() {
+        let Self { merge_operator, compaction_filter, durability, compression, expiry, create_if_missing: _ } = self;
+        let has_function = merge_operator.is_some() || compaction_filter.is_some();
+        if !has_function && durability.is_none() && compression.is_none() && expiry.is_none() {
             return Ok(());
         }
         let reason = "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`";
@@ -68,6 +72,13 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
         self.merge_operator = Some(Arc::new(operator));
+        self
+    }
+
+    /// Sets the field `compaction_filter` to this filter, in an `Arc`. A program that has an `Arc` sets the field itself.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: impl CompactionFilter) -> Self {
+        self.compaction_filter = Some(Arc::new(filter));
         self
     }
 
@@ -111,6 +122,13 @@ impl KeyspaceOptions {
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { merge_operator: None, durability: None, compression: None, expiry: None, create_if_missing: true }
+        Self {
+            merge_operator: None,
+            compaction_filter: None,
+            durability: None,
+            compression: None,
+            expiry: None,
+            create_if_missing: true,
+        }
     }
 }

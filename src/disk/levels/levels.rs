@@ -140,7 +140,9 @@ impl Levels {
         retention: &Retention,
         is_allowed: impl Fn(&Compaction) -> bool,
     ) -> Option<Job> {
-        let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
+        let has_garbage = |branch: &Branch| {
+            range.is_unfiltered(branch) || self.history.garbage.may_be_in(branch, retention, range.through)
+        };
         self.pick_with(version, |claim| {
             requested::choose(version, range, &has_garbage, |choice| is_allowed(choice) && claim(choice))
                 .map(Compaction::into_files)
@@ -180,7 +182,9 @@ impl Levels {
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs
     /// run.
     pub fn remaining(&self, version: &LevelsVersion, range: &RequestedRange, retention: &Retention) -> Option<u64> {
-        let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
+        let has_garbage = |branch: &Branch| {
+            range.is_unfiltered(branch) || self.history.garbage.may_be_in(branch, retention, range.through)
+        };
         requested::choose(version, range, &has_garbage, |_| true)?;
         Some(requested::remaining(version, range, &has_garbage))
     }

@@ -25,7 +25,7 @@ impl Garbage {
     /// A merge under which no older data lies has written the branch.
     pub fn note_written(&self, branch: &Branch, retention: &Retention) {
         if has_hidden(branch) || !retention.expired().is_empty() {
-            self.written_under.lock().insert(branch.meta().file, retention.clone());
+            self.written_under.lock().insert(branch.meta().file, retention.clone().with_filtering(None));
         }
     }
 

@@ -92,7 +92,7 @@ impl<'a, S: Sink> PassOutput<'a, S> {
     ) -> Result<bool> {
         let Self { rules, writer, reporter, user_bytes } = self;
         writer.add_range_tombstones(tombstones.retained(rules.retention, bottom));
-        let mut filter = rules.filter(tombstones, bottom);
+        let mut filter = rules.filter(tombstones, bottom).with_filtering();
         while cursor.valid() {
             let entry = cursor.entry();
             if upper.is_some_and(|upper| *entry.key >= **upper) {

@@ -6,11 +6,13 @@
 //! 2. it overlaps no other input, range tombstones included, so that the run stays sorted and no tombstone of another
 //!    input hides its keys;
 //! 3. a merge would find no garbage in it (`garbage.rs`), or the merge may drop nothing because older data lies below;
-//! 4. it is large: a reused file ends the new part files on either side, and small files cost more than rewriting them.
+//! 4. no request needs it rewritten (`Filtering::rewrites`);
+//! 5. it is large: a reused file ends the new part files on either side, and small files cost more than rewriting them.
 
 use super::garbage;
 use super::run;
 use crate::branch::Branch;
+use crate::merge::Filtering;
 use crate::util::sync::Arc;
 
 /// Sizes of files that may be reused.
@@ -22,6 +24,7 @@ pub fn choose<'a>(
     (lower, upper): (&[u8], Option<&[u8]>),
     bottom: bool,
     sizes: &Sizes,
+    filtering: Option<&Filtering>,
 ) -> Vec<&'a Arc<Branch>> {
     let mut sorted = inputs.to_vec();
     sorted.sort_by(|left, right| left.meta().key_min.cmp(&right.meta().key_min));
@@ -32,7 +35,9 @@ pub fn choose<'a>(
         let is_behind = farthest.is_none_or(|farthest| run::follows(farthest, branch));
         let is_before = sorted.get(at + 1).is_none_or(|next| run::follows(branch, next));
         let has_garbage = bottom && garbage::may_have_garbage(branch);
-        if is_behind && is_before && is_reusable(branch, (lower, upper), sizes) && !has_garbage {
+        let is_rewritten =
+            filtering.is_some_and(|filtering| filtering.rewrites(&branch.meta().key_min, &branch.meta().key_max));
+        if is_behind && is_before && is_reusable(branch, (lower, upper), sizes) && !has_garbage && !is_rewritten {
             reused.push(*branch);
         }
         if farthest.is_none_or(|farthest| ends_after(branch, farthest)) {

@@ -147,7 +147,9 @@ impl Trunk {
         retention: &Retention,
         is_allowed: impl Fn(&Choice) -> bool,
     ) -> Option<Job> {
-        let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
+        let has_garbage = |branch: &Branch| {
+            range.is_unfiltered(branch) || self.history.garbage.may_be_in(branch, retention, range.through)
+        };
         self.pick_with(Purpose::Needed, |claim| {
             requested::choose(tree, range, &has_garbage, |choice| is_allowed(choice) && claim(choice))
         })
@@ -205,7 +207,9 @@ impl Trunk {
     /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs
     /// run.
     pub fn remaining(&self, tree: &Tree, range: &RequestedRange, retention: &Retention) -> Option<u64> {
-        let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
+        let has_garbage = |branch: &Branch| {
+            range.is_unfiltered(branch) || self.history.garbage.may_be_in(branch, retention, range.through)
+        };
         let is_work = |choice: &Choice| !self.history.is_settled(choice, retention);
         requested::choose(tree, range, &has_garbage, is_work)?;
         Some(requested::remaining(tree, range, &has_garbage))

@@ -19,6 +19,7 @@ use crate::engine::statistics::live_stats::Publisher;
 use crate::engine::tree_publisher::TreePublisher;
 use crate::engine::write::throttle::Throttle;
 use crate::engine::write::write_path::WritePath;
+use crate::merge::CompactionFilters;
 use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ pub(crate) struct Background {
     /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) expired_space: ExpiredSpace,
+    pub(crate) compaction_filters: CompactionFilters,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,
     /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.

@@ -39,7 +39,9 @@ impl Background {
         self.disk.forget_unreferenced(&self.read.view.load().disk);
         let next_file = self.read.branches.numbers.next();
         let buffered_below = (options.goal == Goal::Recovery).then_some(next_file);
-        let range = RequestedRange { lower, upper, through, clean: options.goal == Goal::Space, buffered_below };
+        let clean = options.goal == Goal::Space;
+        let filters = self.compaction_filters.current().filter(|_| clean).map(|filters| (filters, next_file));
+        let range = RequestedRange { lower, upper, through, clean, buffered_below, filters };
         let registered = OpenRequest::new(&self.scheduler, CompactionRequest::new(range, options.cancellation.clone()));
         self.wait_for(registered.request(), progress)?;
         Ok(registered.request().report())

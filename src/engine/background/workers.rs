@@ -18,6 +18,8 @@ use crate::engine::scheduler::{RunNext, SchedulerState};
 use crate::engine::space::full_disk::{SPACE_CHECK, SpaceNeed};
 use crate::engine::types::events::Event;
 use crate::engine::types::stats::BackgroundKind;
+use crate::merge::{Filtered, Filtering};
+use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -173,15 +175,30 @@ impl Background {
         if let Some(charge) = job.charge() {
             self.publisher.publish(charge, None)?;
         }
+        let rewrites_all = running.request.as_ref().is_some_and(|request| request.range.filters.is_some());
+        let filters = self.compaction_filters.current().map(|filters| Filtering::new(filters, rewrites_all));
+        if self.run_once(job, running, filters.clone())? == Published::No {
+            // A snapshot was taken meanwhile (rule F4).
+            self.publisher.filter_counters.note_repeated();
+            self.run_once(job, running, filters.map(|filters| filters.without_filters()))?;
+        }
+        self.obsolete_files.remove()
+    }
+
+    /// Runs a job with these compaction filters, and publishes it unless they have changed what a snapshot can read.
+    fn run_once(&self, job: &Job, running: &RunningTask, filters: Option<Arc<Filtering>>) -> Result<Published> {
         let version = self.read.view.load().disk.clone();
-        let outcome = self.disk.run(job, &version, &self.retention(), &self.control(running, Class::Merge))?;
+        let retention = self.retention().with_filtering(filters.clone());
+        let outcome = self.disk.run(job, &version, &retention, &self.control(running, Class::Merge))?;
         drop(version);
         self.throttle.speed.record_merge(running.written(), running.worked(self.scheduler.clock.now()));
         if let Some(request) = &running.request {
             request.note_done(running.bytes_done(), running.written());
         }
-        self.publisher.publish(outcome, None)?;
-        self.obsolete_files.remove()
+        let filtered = filters.map_or_else(Filtered::default, |filters| filters.take_found());
+        self.publisher.filter_counters.note_failed(&filtered);
+        let is_published = self.publisher.publish_filtered(outcome, None, &filtered)?;
+        Ok(if is_published { Published::Yes } else { Published::No })
     }
 
     pub(super) fn control<'a>(&'a self, task: &'a RunningTask, class: Class) -> TaskControl<'a> {
@@ -287,6 +304,13 @@ impl Background {
         self.finish_task(kind, done);
         true
     }
+}
+
+/// Whether the outcome of a job became part of the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Published {
+    Yes,
+    No,
 }
 
 impl RunNext for Background {

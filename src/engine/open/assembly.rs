@@ -25,6 +25,7 @@ use crate::engine::tree_publisher::{Edits, TreePublisher};
 use crate::engine::write::throttle::Throttle;
 use crate::engine::write::write_path::{WritePath, WritePathComponents};
 use crate::engine::write::writer_threads::WriterThreads;
+use crate::merge::CompactionFilters;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{FileNumbers, SequenceNumber};
 
@@ -83,6 +84,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         space: Arc::clone(&space),
         throttle: Arc::clone(&throttle),
         write: Arc::clone(&write),
+        publisher: Arc::clone(&publisher),
         memory_budget: config.budget.total,
     });
     let background = Arc::new(Background {
@@ -102,6 +104,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         events,
         live_stats: Publisher::default(),
         expired_space: ExpiredSpace::default(),
+        compaction_filters: CompactionFilters::new(options.compaction_filter.clone()),
         quiet: Quiet::default(),
         upkeep: Mutex::default(),
         segment_retry: Mutex::default(),

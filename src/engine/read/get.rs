@@ -45,6 +45,8 @@ pub(crate) struct NewestVersion {
     /// The search covered all versions in the tree, unless a generation with numbers above this one has moved there
     /// since.
     pub(crate) tree_checked_through: SequenceNumber,
+    /// `View::filtered` of the view that was searched.
+    pub(crate) filtered: u64,
 }
 
 impl ReadPath {
@@ -66,7 +68,7 @@ impl ReadPath {
         let newest = self.newest(&view, lookup, &mut pages, out)?;
         let is_live = self.complete(&view, lookup, newest, &mut pages, out)?;
         let number = newest.map_or(SequenceNumber::ZERO, |(number, _)| number);
-        Ok(NewestVersion { is_live, number, tree_checked_through })
+        Ok(NewestVersion { is_live, number, tree_checked_through, filtered: view.filtered })
     }
 
     /// Begins a get; requires that the view is loaded afterwards.
@@ -311,7 +313,7 @@ impl ReadPath {
             return Ok(None);
         }
         let is_live = self.fold_onto(key, base, operands, out)?;
-        Ok(Some(NewestVersion { is_live, number, tree_checked_through }))
+        Ok(Some(NewestVersion { is_live, number, tree_checked_through, filtered: view.filtered }))
     }
 
     /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.

@@ -53,6 +53,7 @@ impl FreedRange {
             through: self.number,
             clean: true,
             buffered_below: None,
+            filters: None,
         }
     }
 

@@ -66,12 +66,12 @@ impl RangeDeletes {
         }
     }
 
-    /// The number of range deletes that were placed.
+    /// The number of range deletes that were placed, and of other changes after which a precondition is checked again.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.load(Ordering::Acquire)
     }
 
-    /// Counts a range delete whose tombstones were placed.
+    /// Counts a range delete whose tombstones were placed, or a tree with pairs that a compaction filter has changed.
     pub(crate) fn note_placed(&self) {
         self.placed.fetch_add(1, Ordering::Release);
     }

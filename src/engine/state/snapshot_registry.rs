@@ -5,6 +5,7 @@
 //! list under a mutex.
 
 use super::snapshot_slots::{Pinned, SnapshotSlots};
+use crate::engine::filtering::filter_gate::FilterGate;
 use crate::io::Clock;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
@@ -22,6 +23,8 @@ pub(crate) struct SnapshotRegistry {
     age_limit: Option<Duration>,
     slots: SnapshotSlots,
     listed: Mutex<Listed>,
+    /// Closed while a job that has filtered pairs is published.
+    pub(crate) filter_gate: FilterGate,
 }
 
 /// The pins that are not in slots.
@@ -68,7 +71,7 @@ impl SnapshotRegistry {
     /// A registry without pins. `expire` releases pins that are older than the limit, if there is one.
     pub(crate) fn new(clock: Arc<dyn Clock>, age_limit: Option<Duration>) -> Arc<Self> {
         let (slots, listed) = (SnapshotSlots::new(SLOTS), Mutex::default());
-        Arc::new(Self { clock, age_limit, slots, listed })
+        Arc::new(Self { clock, age_limit, slots, listed, filter_gate: FilterGate::default() })
     }
 
     /// Takes a snapshot (rule S1). Neither locks nor allocates here if there is no age limit and a slot is free.
@@ -87,6 +90,8 @@ impl SnapshotRegistry {
         };
         planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
         self.slots.finish(number);
+        // Rule F4: only now, when the pin can be seen.
+        self.filter_gate.wait();
         SnapshotPin { registry: Arc::clone(self), number, place, process: fork::ForkCount::current() }
     }
 
@@ -166,6 +171,12 @@ impl SnapshotRegistry {
         numbers.sort_unstable();
         numbers.dedup();
         numbers
+    }
+
+    /// Whether a snapshot has a pin at or above this number, or is being taken (rule F4).
+    pub(crate) fn is_any_from(&self, number: SequenceNumber) -> bool {
+        let numbers = self.numbers();
+        numbers.first() == Some(&SequenceNumber::ZERO) || numbers.last().is_some_and(|newest| *newest >= number)
     }
 
     /// The number of live snapshots; about, while other threads take or drop some.

@@ -19,6 +19,8 @@ pub(crate) struct View {
     pub(crate) disk: Version,
     /// Increases with every published view.
     pub(crate) version: u64,
+    /// How many trees with pairs that compaction filters have changed were published.
+    pub(crate) filtered: u64,
 }
 
 impl View {
@@ -92,7 +94,7 @@ pub(crate) struct ViewCell {
 impl ViewCell {
     pub(crate) fn new(generations: Vec<Arc<Generation>>, disk: Version) -> Self {
         Self {
-            current: ArcSwap::from_pointee(View { generations, disk, version: 1 }),
+            current: ArcSwap::from_pointee(View { generations, disk, version: 1, filtered: 0 }),
             version: AtomicU64::new(1),
             update: Mutex::new(()),
         }
@@ -115,11 +117,21 @@ impl ViewCell {
 
     /// Publishes a new view: `change` computes its generations and tree from those of the current one.
     pub(crate) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version)) {
+        self.update_counting(false, change);
+    }
+
+    /// The same. `is_filtered`: compaction filters have changed pairs of the tree.
+    pub(crate) fn update_counting(
+        &self,
+        is_filtered: bool,
+        change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version),
+    ) {
         let _guard = self.update.lock();
         let current = self.current.load_full();
         let (generations, disk) = change(&current);
         let version = current.version + 1;
-        self.current.store(Arc::new(View { generations, disk, version }));
+        let filtered = current.filtered + u64::from(is_filtered);
+        self.current.store(Arc::new(View { generations, disk, version, filtered }));
         self.version.store(version, Ordering::Release);
     }
 }

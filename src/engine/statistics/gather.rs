@@ -7,6 +7,7 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
+use crate::engine::tree_publisher::TreePublisher;
 use crate::engine::types::stats::Stats;
 use crate::engine::write::throttle::Throttle;
 use crate::engine::write::write_path::WritePath;
@@ -23,6 +24,7 @@ pub(crate) struct Statistics {
     pub(crate) space: Arc<Space>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) write: Arc<WritePath>,
+    pub(crate) publisher: Arc<TreePublisher>,
     pub(crate) memory_budget: u64,
 }
 
@@ -30,7 +32,7 @@ impl Statistics {
     /// The statistics of this moment.
     pub(crate) fn gather(&self) -> Stats {
         let (written, threads, delays) = (self.disk.written(), &self.write.threads, &self.generations.delays);
-        let log = &self.log.log;
+        let (log, filters) = (&self.log.log, &self.publisher.filter_counters);
         Stats {
             synced_number: log.synced().0,
             incorporated_number: self.generations.incorporated().0,
@@ -66,6 +68,11 @@ impl Statistics {
             longest_delay_ns: delays.longest_ns(),
             conflicts: self.write.counters.conflicts.load(Ordering::Relaxed),
             retried_updates: self.write.counters.retries.load(Ordering::Relaxed),
+            compaction_filter_removed: filters.removed.load(Ordering::Relaxed),
+            compaction_filter_replaced: filters.replaced.load(Ordering::Relaxed),
+            compaction_filter_panics: filters.panics.load(Ordering::Relaxed),
+            compaction_filter_refused: filters.refused.load(Ordering::Relaxed),
+            compaction_filter_repeated: filters.repeated.load(Ordering::Relaxed),
             running: self.scheduler.running.describe(self.scheduler.clock.now()),
             background_write_limit: self.throttle.write_limits.own().get(),
             background_paused: self.scheduler.is_paused(),

@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 73] {
+fn counters(stats: &mut Stats) -> [&mut u64; 78] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     let [runs1, runs2, runs3, runs4, runs6, runs8, runs16, more_runs] = &mut stats.searches;
     [
@@ -213,6 +213,11 @@ fn counters(stats: &mut Stats) -> [&mut u64; 73] {
         &mut stats.rows_ahead,
         &mut stats.read_waits,
         &mut stats.read_wait_ns,
+        &mut stats.compaction_filter_removed,
+        &mut stats.compaction_filter_replaced,
+        &mut stats.compaction_filter_panics,
+        &mut stats.compaction_filter_refused,
+        &mut stats.compaction_filter_repeated,
     ]
 }
 

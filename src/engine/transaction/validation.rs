@@ -65,12 +65,12 @@ impl WritePath {
                 tree_checked_through = view.incorporated_through();
             }
             drop(view);
-            let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
+            let precondition = Precondition { reads: keys, tree_checked_through, filtered: u64::MAX, registered: None };
             match self.write_all(effects, Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key(), mode)),
                 WriteOutcome::Conflict(
-                    Conflict::GenerationIncorporated | Conflict::RangeWritten | Conflict::NoRoom,
+                    Conflict::GenerationIncorporated | Conflict::Filtered | Conflict::RangeWritten | Conflict::NoRoom,
                 ) => {}
             }
         }
@@ -109,8 +109,12 @@ impl WritePath {
         scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, (since, now.number()), range, mode))?;
         drop(view);
         drop(now);
-        let precondition =
-            Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
+        let precondition = Precondition {
+            reads: &[],
+            tree_checked_through: since,
+            filtered: u64::MAX,
+            registered: Some(range_guard.registered()),
+        };
         match self.write_all(effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(conflict_at(&range_guard.marked_by(), mode)),

@@ -5,7 +5,7 @@ pub use crate::disk::{DiskComponent, LevelFilters, LevelsOptions};
 use crate::engine::resources::resources::Resources;
 use crate::engine::types::events::EventListener;
 pub use crate::memory::MemoryComponent;
-use crate::merge::MergeOperator;
+use crate::merge::{CompactionFilter, MergeOperator};
 use crate::util::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +117,9 @@ pub struct Options {
     /// one, it is opened for writing with that one only. The operators of `merge_operators` are found by their names, so
     /// later openings need not set them.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Is asked, while merges rewrite pairs of the default keyspace, whether they stay. The store does not remember it. `None`:
+    /// all stay.
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Gets events of the store: merges, stalls, a full disk, failures. `None`: there is none.
     pub listener: Option<Arc<dyn EventListener>>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
@@ -230,6 +233,12 @@ impl Options {
         Self { merge_operator: Some(Arc::new(operator)), ..self }
     }
 
+    /// Sets the field `compaction_filter` to this filter, in an `Arc`. A program that has an `Arc` sets the field itself.
+    #[must_use]
+    pub fn compaction_filter(self, filter: impl CompactionFilter) -> Self {
+        Self { compaction_filter: Some(Arc::new(filter)), ..self }
+    }
+
     /// Sets the field `listener` to this one, in an `Arc`. A program that has an `Arc` sets the field itself.
     #[must_use]
     pub fn listener(self, listener: impl EventListener + 'static) -> Self {
@@ -261,6 +270,7 @@ impl Default for Options {
             disk_component: None,
             maplets: true,
             merge_operator: None,
+            compaction_filter: None,
             listener: None,
             force_cut: false,
         }

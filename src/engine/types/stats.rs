@@ -285,6 +285,17 @@ pub struct Stats {
     pub conflicts: u64,
     /// Retries of updates, compare-and-swaps and `put_if_absent` calls that lost a race with another write.
     pub retried_updates: u64,
+    /// Pairs that compaction filters have removed. This and the next four count since the store was opened.
+    pub compaction_filter_removed: u64,
+    /// Pairs to which compaction filters have given a new value.
+    pub compaction_filter_replaced: u64,
+    /// Pairs that stayed because a compaction filter panicked.
+    pub compaction_filter_panics: u64,
+    /// Pairs that stayed because the value that a compaction filter gave them was too large.
+    pub compaction_filter_refused: u64,
+    /// Merges that were repeated without compaction filters, because a snapshot was taken while they ran that can read what
+    /// the filters had changed.
+    pub compaction_filter_repeated: u64,
     /// Background tasks that run at the moment.
     pub running: Vec<BackgroundTask>,
     /// Limit for background writes in bytes per second; `None` if there is none.
@@ -443,6 +454,15 @@ impl fmt::Display for Stats {
         if self.conflicts > 0 || self.retried_updates > 0 {
             let (conflicts, updates) = (self.conflicts, self.retried_updates);
             write!(f, "\nconflicts    {conflicts} of transactions; {updates} updates retried")?;
+        }
+        let filtered = self.compaction_filter_removed + self.compaction_filter_replaced;
+        let unfiltered = self.compaction_filter_panics + self.compaction_filter_refused;
+        if filtered + unfiltered + self.compaction_filter_repeated > 0 {
+            write!(
+                f,
+                "\nfiltered     {} pairs removed, {} replaced; {unfiltered} failed; {} merges repeated without",
+                self.compaction_filter_removed, self.compaction_filter_replaced, self.compaction_filter_repeated
+            )?;
         }
         if let Some(limit) = self.background_write_limit {
             write!(f, "\nlimit        {limit} bytes of background writes a second")?;

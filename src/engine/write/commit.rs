@@ -192,6 +192,10 @@ impl Committer {
                     Retreat::KeyspaceDropped(error) => return Err(error),
                     Retreat::Conflict(conflict) => return Ok(WriteOutcome::Conflict(conflict)),
                     Retreat::SegmentRetired | Retreat::RangeDeleted => {}
+                    Retreat::Filtered => {
+                        drop(view);
+                        read.snapshots.filter_gate.wait_for_swap();
+                    }
                     Retreat::RangeDelete => {
                         drop(view);
                         self.wait_for_range_delete(write);
@@ -290,6 +294,10 @@ impl Committer {
         }
         // Rule D4.
         let reads_keys = precondition.is_some_and(|precondition| !precondition.reads.is_empty());
+        if reads_keys && planted!(self.read.snapshots.filter_gate.is_swapping(), Bug::FilterUnchecked => false) {
+            return Err(Retreat::Filtered);
+        }
+        // This counts the trees with filtered pairs, too (rule F5).
         let is_unchanged = || self.read.range_deletes.placed() == deletes_before;
         if (reads_keys || has_folded) && !planted!(is_unchanged(), Bug::RangeDeletesUncounted => true) {
             return Err(Retreat::RangeDeleted);
@@ -415,6 +423,8 @@ enum Retreat {
     RangeDelete,
     /// A range delete came after its precondition was checked: it checks again.
     RangeDeleted,
+    /// A tree with pairs that a compaction filter has changed is being published: it waits for that and checks again.
+    Filtered,
     /// One of its keyspaces was dropped.
     KeyspaceDropped(Error),
 }

@@ -55,7 +55,7 @@ impl WritePath {
         mode: WriteMode<'_>,
     ) -> Result<bool> {
         let mut reads = Vec::with_capacity(unjoined.len());
-        let mut tree_checked_through = SequenceNumber::MAX;
+        let (mut tree_checked_through, mut filtered) = (SequenceNumber::MAX, u64::MAX);
         for UnjoinedOperands { key, operands } in unjoined {
             let mut value = Vec::new();
             let newest = self.read.get_newest(key.as_bytes(), &mut value)?;
@@ -63,9 +63,10 @@ impl WritePath {
             effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
             reads.push(ReadKey::new(key.as_bytes(), newest.number));
             tree_checked_through = tree_checked_through.min(newest.tree_checked_through);
+            filtered = filtered.min(newest.filtered);
         }
         effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
+        let precondition = Precondition { reads: &reads, tree_checked_through, filtered, registered: None };
         Ok(match self.write_all(&effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => true,
             WriteOutcome::Conflict(_) => false,

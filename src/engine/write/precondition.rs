@@ -53,6 +53,8 @@ pub(crate) struct Precondition<'a> {
     /// All versions of these keys in the tree are known, unless a generation with numbers above this one has moved
     /// there since.
     pub(crate) tree_checked_through: SequenceNumber,
+    /// `View::filtered` of the view in which the values were read; `u64::MAX` if a snapshot protects them (rule F5).
+    pub(crate) filtered: u64,
     /// Ranges that no other writer may have marked.
     pub(crate) registered: Option<&'a RegisteredRanges>,
 }
@@ -74,6 +76,8 @@ pub(crate) enum Conflict {
     NewerVersion(usize),
     /// A generation with unknown versions may have moved to the tree, so the caller must look there.
     GenerationIncorporated,
+    /// A compaction filter may have changed what was read.
+    Filtered,
     /// Another writer has marked the registered ranges.
     RangeWritten,
     /// There is no memory for the write, which must not wait (`WriteMode::tick`).
@@ -95,6 +99,9 @@ impl Precondition<'_> {
     pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
         if planted!(self.reads.is_empty(), Bug::UpdateUnchecked => true) {
             return None;
+        }
+        if planted!(view.filtered > self.filtered, Bug::FilterUnchecked => false) {
+            return Some(Conflict::Filtered);
         }
         if planted!(view.incorporated_through() > self.tree_checked_through, Bug::IncorporationUnchecked => false) {
             return Some(Conflict::GenerationIncorporated);

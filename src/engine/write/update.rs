@@ -110,12 +110,13 @@ impl WritePath {
         let mut tree_checked_through = newest.tree_checked_through;
         // Terminates: a round is repeated only if a whole generation has moved to the tree during it.
         loop {
-            let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
+            let precondition =
+                Precondition { reads: &reads, tree_checked_through, filtered: newest.filtered, registered: None };
             match self.write_key(key, KeyChange::to_value(value), Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(true),
-                WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten | Conflict::NoRoom) => {
-                    return Ok(false);
-                }
+                WriteOutcome::Conflict(
+                    Conflict::NewerVersion(_) | Conflict::Filtered | Conflict::RangeWritten | Conflict::NoRoom,
+                ) => return Ok(false),
                 // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer
                 // delete may already be gone from the tree, but only together with all older versions; a key that was
                 // absent then and is absent now is unchanged.

@@ -1,6 +1,7 @@
 //! Tests of each call of the public interface.
 
 mod approximate_size;
+mod compaction_filters;
 mod compression;
 mod events;
 mod examples;

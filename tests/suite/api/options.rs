@@ -2,12 +2,25 @@
 
 use alluvium::merge_operators::Add;
 use alluvium::{
-    Cancellation, CompactOptions, Compression, DiskComponent, Durability, Event, Goal, LevelFilters, LevelsOptions,
-    MemoryComponent, Options, Resources, TransactOptions, WriteOptions,
+    Cancellation, CompactOptions, CompactionFilter, Compression, DiskComponent, Durability, Event, FilterDecision,
+    FilterPair, Goal, LevelFilters, LevelsOptions, MemoryComponent, Options, Resources, TransactOptions, WriteOptions,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A compaction filter.
+struct KeepAll;
+
+impl CompactionFilter for KeepAll {
+    fn name(&self) -> &str {
+        "test.keep-all"
+    }
+
+    fn filter(&self, _: &FilterPair<'_>) -> FilterDecision {
+        FilterDecision::Keep
+    }
+}
 
 fn text(options: &impl Debug) -> String {
     format!("{options:#?}")
@@ -55,6 +68,7 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
         disk_component(DiskComponent::Trunk) = Some(DiskComponent::Trunk);
         maplets(false) = false;
         merge_operator(Add) = Some(Arc::new(Add));
+        compaction_filter(KeepAll) = Some(Arc::new(KeepAll));
         listener(|_: &Event| ()) = Some(Arc::new(|_: &Event| ()));
         force_cut(true) = true;
     }

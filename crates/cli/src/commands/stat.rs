@@ -321,6 +321,11 @@ fn statistics(stats: &Stats) -> Report {
         .count("longest_delay_ns", "", stats.longest_delay_ns)
         .count("conflicts", "", stats.conflicts)
         .count("retried_updates", "", stats.retried_updates)
+        .count("compaction_filter_removed", "", stats.compaction_filter_removed)
+        .count("compaction_filter_replaced", "", stats.compaction_filter_replaced)
+        .count("compaction_filter_panics", "", stats.compaction_filter_panics)
+        .count("compaction_filter_refused", "", stats.compaction_filter_refused)
+        .count("compaction_filter_repeated", "", stats.compaction_filter_repeated)
         .count("log_shadows_refused", "", stats.log_shadows_refused)
         .count("log_discarded_writes", "", stats.log_discarded_writes);
     let label = if stats.failure.is_some() { "failure" } else { "" };

@@ -71,7 +71,10 @@ impl Pass<'_> {
         let may_reuse = !matches!(compaction.output, Output::Into { level: 0, .. });
         let sizes = if may_reuse { self.tuning.small_file_bytes() } else { u64::MAX }..=u64::MAX;
         let reused: Vec<Arc<Branch>> =
-            reuse::choose(&inside, (lower, Some(upper)), bottom, &sizes).into_iter().cloned().collect();
+            reuse::choose(&inside, (lower, Some(upper)), bottom, &sizes, self.rules.retention.filtering())
+                .into_iter()
+                .cloned()
+                .collect();
         let reused: Vec<_> = reused.into_iter().filter(|branch| branch.in_buffer().is_none()).collect();
         inside.retain(|branch| !reused.iter().any(|reused| Arc::ptr_eq(reused, branch)));
         let levels = compaction.output.level()..=compaction.deepest;

@@ -37,7 +37,8 @@ impl Pass<'_> {
             let inside = bundles.iter().flat_map(|bundle| &bundle.branches);
             let mut inside: Vec<_> =
                 inside.filter(|branch| run::overlaps(branch, lower, upper.map(|upper| &**upper))).collect();
-            let reused = reuse::choose(&inside, (lower, upper.map(|upper| &**upper)), bottom, sizes);
+            let bounds = (&lower[..], upper.map(|upper| &**upper));
+            let reused = reuse::choose(&inside, bounds, bottom, sizes, self.retention.filtering());
             let is_reused = |branch: &Arc<Branch>| reused.iter().any(|reused| Arc::ptr_eq(reused, branch));
             inside.retain(|branch| !is_reused(branch));
             reused.iter().for_each(|branch| output.add_reused(branch));

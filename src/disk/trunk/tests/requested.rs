@@ -12,6 +12,7 @@ fn requested(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
         through: SequenceNumber::MAX,
         clean,
         buffered_below: None,
+        filters: None,
     }
 }
 

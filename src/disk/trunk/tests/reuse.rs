@@ -219,7 +219,7 @@ fn reused_files_overlap_no_other_input() {
         let branches: Vec<_> = (0..8).map(&mut branch).collect();
         let inputs: Vec<_> = branches.iter().collect();
         let bounds = (&[5][..], Some(&[50][..]));
-        let reused = reuse::choose(&inputs, bounds, true, &(52..=u64::MAX));
+        let reused = reuse::choose(&inputs, bounds, true, &(52..=u64::MAX), None);
         let ends_before = |one: &Branch, other: &Branch| one.meta().ends_before(&other.meta().key_min);
         let expected = |branch: &&&Arc<Branch>| {
             let alone = |other: &&Arc<Branch>| {

@@ -31,7 +31,7 @@ pub fn reusable<'a>(leaves: &'a [Arc<Node>], options: &TrunkOptions) -> Vec<&'a 
     inputs.dedup_by_key(|branch| branch.meta().file);
     // Smaller files are mostly overhead: each leaf of a store that is emptied has one such file.
     let sizes = options.part_bytes_min.max(PART_BYTES_MIN)..=u64::MAX;
-    let mut reused = reuse::choose(&inputs, (&first.lower, last.upper.as_deref()), true, &sizes);
+    let mut reused = reuse::choose(&inputs, (&first.lower, last.upper.as_deref()), true, &sizes, None);
     let refers = |leaf: &Node, branch: &Arc<Branch>| leaf.branches().any(|own| Arc::ptr_eq(own, branch));
     let meets = |leaf: &Node, branch: &Branch| run::overlaps(branch, &leaf.lower, leaf.upper.as_deref());
     planted!(Bug::JoinRevivesDeletes => { return reused });
