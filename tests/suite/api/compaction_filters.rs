@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+/// By keyspace and key: what was written last, and whether it was seen to be filtered.
+type Model = BTreeMap<(usize, Vec<u8>), (Vec<u8>, bool)>;
+
 /// A filter made of a function.
 struct By<F>(F);
 
@@ -48,7 +52,7 @@ fn components() -> [Option<DiskComponent>; 4] {
     [None, Some(tiny_levels(1)), Some(tiny_levels(3)), Some(tiny_skip())]
 }
 
-fn contents(snapshot: &Snapshot) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn contents(snapshot: &Snapshot) -> Contents {
     snapshot.iter().unwrap().map(Result::unwrap).collect()
 }
 
@@ -119,9 +123,8 @@ fn readers_agree_with_a_model() {
             (db, own, other)
         };
         let (mut db, mut own, mut other) = open();
-        // By keyspace and key: what was written last, and whether it was seen to be filtered.
-        let mut model: BTreeMap<(usize, Vec<u8>), (Vec<u8>, bool)> = BTreeMap::new();
-        let mut snapshots: Vec<(u64, Snapshot, [BTreeMap<Vec<u8>, Vec<u8>>; 3])> = Vec::new();
+        let mut model = Model::new();
+        let mut snapshots: Vec<(u64, Snapshot, [Contents; 3])> = Vec::new();
         for round in 0..6_000 {
             let which = random.below(3) as usize;
             let key = format!("key{:03}", random.below(400)).into_bytes();
@@ -189,13 +192,7 @@ fn readers_agree_with_a_model() {
 }
 
 /// A get finds what was written last, or what the filter makes of it, and never the former after the latter.
-fn check(
-    which: usize,
-    model: &mut BTreeMap<(usize, Vec<u8>), (Vec<u8>, bool)>,
-    key: &[u8],
-    found: Option<&[u8]>,
-    round: u64,
-) {
+fn check(which: usize, model: &mut Model, key: &[u8], found: Option<&[u8]>, round: u64) {
     let Some((written, is_filtered)) = model.get_mut(&(which, key.to_vec())) else {
         assert_eq!(found, None, "round {round}: a deleted pair is back");
         return;
@@ -276,7 +273,7 @@ fn whoever_reads_a_moment_keeps_its_pairs() {
             Box::new(move || 1 + iter.rev().count())
         }),
         ("a transaction", |db| {
-            let mut transaction = db.transaction().unwrap();
+            let transaction = db.transaction().unwrap();
             transaction.put("other", "=").unwrap();
             Box::new(move || {
                 let found = (0..400).filter(|number| transaction.get(format!("key{number:03}")).unwrap().is_some());
@@ -523,7 +520,9 @@ fn a_death_during_a_merge_leaves_all_of_its_changes_or_none() {
                 assert!(fits, "{disk_component:?}, before {} {}: {found:?}", point.operation, point.name);
             }
             // A kill, after more merges: nothing that was filtered is back.
-            (0..random.below(20)).for_each(|_| drop(db.step()));
+            for _ in 0..random.below(20) {
+                db.step();
+            }
             let killed = died.kill();
             drop(db);
             let db = open(&killed);
