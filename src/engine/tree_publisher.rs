@@ -102,7 +102,7 @@ impl TreePublisher {
         self.check_lock()?;
         let view = &self.read.view;
         let mut edits = self.edits.lock();
-        let gate = filtered.least.map(|least| (self.read.snapshots.filter_gate.close(), least));
+        let gate = filtered.least.map(|least| (self.read.snapshots.close_filter_gate(), least));
         if let Some((_, least)) = gate
             && planted!(self.read.snapshots.is_any_from(least), Bug::SnapshotsDuringFilter => false)
         {

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. A job closes the gate, then looks for snapshots, then publishes its tree, then opens the gate. A snapshot pins its
-//!    number, then looks at the gate, and is read only while the gate is open or after it has opened once more. Both sides have
-//!    a fence between their store and their load. So either the job sees the snapshot and is not published, or every read
+//!    number, then looks at the gate, and is read only while the gate is open or after it has opened once more. Between store
+//!    and load both sides change the same word (`SnapshotSlots::finish` and `meet`). So either the job sees the snapshot and is not published, or every read
 //!    at the snapshot is one of the new tree.
 //! 2. A job that publishes sets `swapping`, then waits for the writers that have announced, then publishes, then counts the
 //!    change, and then clears `swapping`. A writer with a precondition looks at `swapping` and at the count after it has
@@ -12,7 +12,7 @@
 //!    the tree is published, or has checked against the new tree.
 //! 3. One job at a time, which holds the edit mutex. No thread waits here while it is in a slot.
 
-use crate::util::sync::{AtomicBool, Backoff, Ordering, fence};
+use crate::util::sync::{AtomicBool, Backoff, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -30,17 +30,15 @@ pub(crate) struct ClosedGate<'a>(&'a FilterGate);
 pub(crate) struct Swap<'a>(&'a FilterGate);
 
 impl FilterGate {
-    /// Closes the gate. The caller looks for snapshots afterwards.
+    /// Closes the gate. For `SnapshotRegistry::close_filter_gate` alone.
     pub(crate) fn close(&self) -> ClosedGate<'_> {
         self.closed.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
         ClosedGate(self)
     }
 
-    /// Waits until the gate is open. The caller has pinned its number.
+    /// Waits until the gate is open. The caller has pinned its number, and has called `SnapshotSlots::finish`.
     #[inline]
     pub(crate) fn wait(&self) {
-        fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             wait_while(&self.closed);
         }
@@ -101,7 +99,7 @@ mod tests {
         let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
         let registry = SnapshotRegistry::new(disk.deterministic_clock(), None);
         let is_open = AtomicBool::new(false);
-        let closed = registry.filter_gate.close();
+        let closed = registry.close_filter_gate();
         assert!(!registry.is_any_from(SequenceNumber(7)));
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| {

@@ -5,7 +5,7 @@
 //! list under a mutex.
 
 use super::snapshot_slots::{Pinned, SnapshotSlots};
-use crate::engine::filtering::filter_gate::FilterGate;
+use crate::engine::filtering::filter_gate::{ClosedGate, FilterGate};
 use crate::io::Clock;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
@@ -171,6 +171,13 @@ impl SnapshotRegistry {
         numbers.sort_unstable();
         numbers.dedup();
         numbers
+    }
+
+    /// Closes the gate at which new snapshots wait. Afterwards the caller sees all that did not (rule F4).
+    pub(crate) fn close_filter_gate(&self) -> ClosedGate<'_> {
+        let closed = self.filter_gate.close();
+        self.slots.meet();
+        closed
     }
 
     /// Whether a snapshot has a pin at or above this number, or is being taken (rule F4).

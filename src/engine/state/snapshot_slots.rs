@@ -143,6 +143,13 @@ impl SnapshotSlots {
         }
     }
 
+    /// Orders the caller against every `finish`: one that came before is seen with its pin, and one that comes later sees what the
+    /// caller has stored.
+    pub fn meet(&self) {
+        // Read-modify-writes of one word are in one order, and each synchronizes with those before it.
+        self.bound.word.fetch_add(0, Ordering::AcqRel);
+    }
+
     /// Frees a slot with a pin.
     pub fn free(&self, at: usize) {
         self.slots[at].number.store(FREE, Ordering::Release);
