@@ -75,11 +75,11 @@ pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BackupInfo, BackupOptions, BackupReport, BackupVerification,
     Backups, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress, CheckpointOptions, CheckpointReport,
     CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
-    Event, EventListener, Goal, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters, LevelStats,
-    LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs,
-    ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport, Savepoint, Snapshot,
-    Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
-    VerifyReport, WriteBatch, WriteOptions,
+    Event, EventListener, Goal, Ingest, IngestReport, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters,
+    LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned,
+    PinnedPairs, ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport,
+    Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys,
+    TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::{CompactionFilter, FilterDecision, FilterPair, MergeOperator};
 pub use util::fork::ForkCount;
@@ -144,6 +144,7 @@ const _: () = {
     is_shared::<BackupOptions>();
     is_shared::<Backups>();
     is_shared::<Cancellation>();
+    is_sent::<Ingest>();
     is_shared::<BackgroundPause>();
     is_shared::<Resources>();
     is_shared::<ResourcesBuilder>();

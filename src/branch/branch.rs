@@ -13,7 +13,7 @@ use crate::io::{AlignedBuffer, BufferFile, StorageFile};
 use crate::merge::RangeTombstones;
 use crate::util::key::wide_head;
 use crate::util::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering};
-use crate::util::{Error, Result};
+use crate::util::{Error, Result, SequenceNumber};
 use std::path::{Path, PathBuf};
 
 /// A branch file. See the module documentation.
@@ -143,6 +143,12 @@ impl Branch {
         }
         let footer = read_footer(&*self.file()?, self.owner(), self.meta.bytes)?;
         Ok(self.footer.get_or_init(|| footer))
+    }
+
+    /// Of an ingested file: the number of all its entries. The manifest says it; the footer may have it, for repair.
+    #[inline]
+    pub(super) fn common_number(&self, footer: &BranchFooter) -> Option<SequenceNumber> {
+        footer.common_number.map(|_| self.meta.number_max)
     }
 
     /// The footer, if it was read already.

@@ -8,7 +8,8 @@
 //! belongs to one thread at a time.
 //!
 //! Invariants:
-//! 1. A branch file never changes after `BranchBuilder::finish` has returned.
+//! 1. A branch file never changes after `BranchBuilder::finish` has returned, except that an ingested file gets the number
+//!    of its entries before it becomes part of the store (`write/common_number.rs`).
 //! 2. The page cache contains only pages whose checksum and structure were checked, or that came straight from the
 //!    builder. So a cached page is read without further checks.
 //! 3. A file number is queued for removal exactly once: when its last `Branch` is dropped after `mark_obsolete`.
@@ -46,4 +47,4 @@ pub use origins::{Origin, Origins};
 pub use read::CacheOnlyPages;
 pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped, ValuelessPages, WholeFilter};
 pub use scan::{BranchCursor, Purpose, Target, search_together};
-pub use write::BranchBuilder;
+pub use write::{BranchBuilder, set_common_number, sync_common_number};

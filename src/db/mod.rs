@@ -22,6 +22,7 @@ pub(crate) mod transaction;
 mod within;
 
 pub use crate::branch::Compression;
+pub use crate::engine::ingest::IngestReport;
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::resources::resources::{Resources, ResourcesBuilder};
 pub use crate::engine::scheduler::pause::BackgroundPause;
@@ -48,7 +49,7 @@ pub use db::Db;
 pub use deterministic::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};
 pub use iter::Iter;
 pub use iter_adapters::{Keys, PinnedPairs};
-pub use keyspace::{Keyspace, KeyspaceOptions};
+pub use keyspace::{Ingest, Keyspace, KeyspaceOptions};
 pub use read_only::ReadOnlyDb;
 pub use readable::Readable;
 pub use snapshot::Snapshot;

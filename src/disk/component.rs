@@ -13,7 +13,9 @@ use super::kind::{DiskComponent, kind_of};
 use super::levels::{Levels, LevelsTuning};
 use super::runs::figures::Written;
 use super::runs::from_memory::FromMemory;
+use super::runs::ingest_writer::IngestWriter;
 use super::runs::jobs::progress::Progress;
+use super::runs::output::NewParts;
 use super::runs::requested_range::RequestedRange;
 use super::trunk::{Trunk, TrunkOptions};
 use super::version::Version;
@@ -136,6 +138,24 @@ impl Component {
             }
             _ => of_another_kind(),
         })
+    }
+
+    /// A writer for sorted pairs that become a run of the component without having been in memory.
+    pub fn ingest_writer(&self, version: &Version) -> IngestWriter {
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => trunk.ingest_writer(tree),
+            (Self::Levels(levels), Version::Levels(version)) => levels.ingest_writer(version),
+            _ => of_another_kind(),
+        }
+    }
+
+    /// What makes these files, which have their number, the newest run. Everything in the version has a lower number, for
+    /// the keys in their range.
+    pub fn ingested(&self, parts: NewParts, user_bytes: u64) -> Outcome {
+        match self {
+            Self::Trunk(trunk) => Outcome::Trunk(trunk.ingested(parts, user_bytes)),
+            Self::Levels(levels) => Outcome::Levels(levels.ingested(parts)),
+        }
     }
 
     /// The most urgent work that no running job has claimed; `None` if there is nothing to do.

@@ -20,6 +20,7 @@
 //! | `transaction` | optimistic transactions |
 //! | `statistics` | gathering statistics and publishing them for other processes |
 //! | `background` | the choice of tasks, and what the pool's threads run |
+//! | `ingest` | sorted pairs that become part of the tree without going through memory |
 //! | `open` | opening and closing |
 //! | `tools` | checkpoint, backup, verify, repair and convert |
 //!
@@ -33,6 +34,7 @@ pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod filtering;
+pub(crate) mod ingest;
 pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;

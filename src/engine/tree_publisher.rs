@@ -9,7 +9,8 @@ use super::filtering::filter_gate::ClosedGate;
 use super::read::read_path::ReadPath;
 use super::shared_components::SharedComponents;
 use super::state::generation::Generation;
-use super::state::view::View;
+use super::state::view::{Publication, View};
+use super::types::bounds::EncodedRange;
 use crate::disk::{Component, Outcome, Version};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::log::NameSegment;
@@ -135,9 +136,39 @@ impl TreePublisher {
             self.disk.clear_failures();
         }
         drop(edits);
-        self.read.storage.set_store_bytes(self.read.view.load().disk.bytes());
-        self.read.cached_cursors.revoke_idle(view.version());
+        self.note_new_view();
         Ok(true)
+    }
+
+    /// Makes the files of an ingest, which have this number and lie in this range, part of the store (rules I4 and I5). No key
+    /// of the range is written meanwhile, memory has none, and no snapshot has this number or a greater one.
+    pub(crate) fn publish_ingest(
+        &self,
+        outcome: Outcome,
+        number: SequenceNumber,
+        (start, end): &EncodedRange,
+    ) -> Result<()> {
+        self.check_lock()?;
+        let (view, items) = (&self.read.view, self.read.cache.items());
+        let mut edits = self.edits.lock();
+        let mut applied = self.disk.apply(outcome, &view.load().disk);
+        self.append(&mut edits, applied.edit(), None)?;
+        items.begin_filtered();
+        items.invalidate_where(|key| key >= &start[..] && end.as_deref().is_none_or(|end| key < end));
+        view.publish(Publication::Ingest(number), |current| (current.generations.clone(), applied.version()));
+        // Rule D4.
+        self.read.range_deletes.note_placed();
+        items.end_filtered();
+        applied.finish();
+        drop(edits);
+        self.note_new_view();
+        Ok(())
+    }
+
+    fn note_new_view(&self) {
+        let view = &self.read.view;
+        self.read.storage.set_store_bytes(view.load().disk.bytes());
+        self.read.cached_cursors.revoke_idle(view.version());
     }
 
     /// Publishes a view with pairs that compaction filters have changed (rules F5 and F6).
@@ -155,7 +186,7 @@ impl TreePublisher {
         }
         let swap = gate.begin_swap();
         self.read.sequencer.wait_for_announced();
-        self.read.view.update_counting(true, change);
+        self.read.view.publish(Publication::Filtered, change);
         self.read.range_deletes.note_placed();
         drop(swap);
         items.end_filtered();

@@ -13,7 +13,7 @@
 //! | 24 | 8 | file number |
 //! | 32 | 8 | length of the file, footer included |
 //! | 40 | 10 | the root index page (`ChildLocation`); zeroes if there are no entries |
-//! | 50 | 2 | zero |
+//! | 50 | 2 | 1: all entries have one number, which the footer has and the pages do not (an ingested file); otherwise 0 |
 //! | 52 | 4 | pages of the filter; 0: no filter |
 //! | 56 | 8 | leaf pages |
 //! | 64 | 8 | index pages |
@@ -24,6 +24,7 @@
 //! | 104 | 8 | offset of the range tombstones: where the filter ends |
 //! | 112 | 8 | offset of the properties: where the range tombstones end |
 //! | 120 | 8 | length of the properties, bytes of payload |
+//! | 128 | 8 | only in an ingested file: the number of all entries; 0 while it has none |
 //!
 //! Invariants:
 //! 1. The parts follow one another without gaps: leaves and index pages, fingerprints, filter, range tombstones,
@@ -36,13 +37,15 @@ use super::page::{
 };
 use super::sorted_page::ChildLocation;
 use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::util::{DatabaseId, Error, Result};
+use crate::util::{DatabaseId, Error, Result, SequenceNumber};
 use std::path::Path;
 
 /// First bytes of the payload.
 pub const MAGIC: [u8; 8] = *b"ALVBRNCH";
 /// Length of the payload.
 pub const FOOTER_BYTES: usize = 128;
+/// Length of the payload in an ingested file.
+const INGESTED_FOOTER_BYTES: usize = FOOTER_BYTES + 8;
 /// Fingerprints in a page, four bytes each.
 pub const FINGERPRINTS_PER_PAGE: u64 = SMALL_PAYLOAD_BYTES as u64 / 4;
 /// Most levels of index pages: each level has at most half as many pages as the one below, and a file has fewer than
@@ -78,12 +81,15 @@ pub struct BranchFooter {
     pub properties_at: u64,
     /// Length of the properties.
     pub properties_bytes: u64,
+    /// Of an ingested file: the number of all entries, in place of the 0 that the pages have; `ZERO` while it has none.
+    pub common_number: Option<SequenceNumber>,
 }
 
 impl BranchFooter {
     /// Writes the whole page. `page` must have `PAGE_BYTES`.
     pub fn encode(&self, owner: PageOwner, page: &mut [u8]) {
-        let payload = &mut page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES];
+        let length = if self.common_number.is_some() { INGESTED_FOOTER_BYTES } else { FOOTER_BYTES };
+        let payload = &mut page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + length];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             payload[at..at + bytes.len()].copy_from_slice(bytes);
@@ -96,7 +102,7 @@ impl BranchFooter {
         put(&owner.file.0.to_le_bytes());
         put(&self.file_bytes.to_le_bytes());
         put(&self.root.encode());
-        put(&[0; 2]);
+        put(&u16::from(self.common_number.is_some()).to_le_bytes());
         put(&self.filter_pages.to_le_bytes());
         for word in [
             self.leaves,
@@ -111,13 +117,16 @@ impl BranchFooter {
         ] {
             put(&word.to_le_bytes());
         }
-        debug_assert_eq!(at, FOOTER_BYTES);
+        if let Some(number) = self.common_number {
+            put(&number.0.to_le_bytes());
+        }
+        debug_assert_eq!(at, length);
         let header = PageHeader {
             kind: PageKind::Footer,
             compression: Compression::None,
             level: 0,
-            stored_len: FOOTER_BYTES as u32,
-            raw_len: FOOTER_BYTES as u32,
+            stored_len: length as u32,
+            raw_len: length as u32,
             offset: self.file_bytes - PAGE_BYTES as u64,
         };
         page::seal(page, &header, owner);
@@ -147,7 +156,7 @@ impl BranchFooter {
         }
         let version = word32(payload, 8).unwrap_or(0);
         let invalid = || Error::corruption(path, offset, "footer", "a footer of this version", "invalid fields");
-        if version == 0 || payload.len() != FOOTER_BYTES {
+        if version == 0 {
             return Err(invalid());
         }
         let (footer, identity) = Self::fields(payload).ok_or_else(invalid)?;
@@ -178,6 +187,14 @@ impl BranchFooter {
             range_tombstones_at: word64(payload, 104)?,
             properties_at: word64(payload, 112)?,
             properties_bytes: word64(payload, 120)?,
+            common_number: match (payload.get(50..52)?, payload.len()) {
+                ([0, 0], FOOTER_BYTES) => None,
+                ([1, 0], INGESTED_FOOTER_BYTES) => {
+                    let number = SequenceNumber(word64(payload, 128)?);
+                    (number < SequenceNumber::MAX).then_some(Some(number))?
+                }
+                _ => return None,
+            },
         };
         Some((footer, (word64(payload, 16)?, word64(payload, 24)?)))
     }

@@ -68,6 +68,14 @@ pub fn tag_kind(tag: u64) -> Kind {
     Kind::from_byte(tag as u8).unwrap_or(Kind::Void)
 }
 
+/// Gives all entries of a leaf this number, if they have 0 in its place, as in an ingested file.
+pub fn set_common_number(payload: &mut [u8], number: SequenceNumber) {
+    let base = payload.get_mut(layout::BASE_AT..).and_then(|rest| rest.first_chunk_mut::<8>());
+    if let Some(base) = base.filter(|base| base[1..] == [0; 7]) {
+        *base = (u64::from_le_bytes(*base) | number.0 << 8).to_le_bytes();
+    }
+}
+
 /// A view of a page's payload.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedPage<'a> {

@@ -510,10 +510,15 @@ fn footers() -> Vec<Vec<u8>> {
         range_tombstones_at: 3 * 4096,
         properties_at: 3 * 4096,
         properties_bytes: 60,
+        common_number: None,
     };
-    let mut page = vec![0; PAGE_BYTES];
-    footer.encode(OWNER, &mut page);
-    vec![page[PAGE_HEADER_BYTES..][..branch_footer::FOOTER_BYTES].to_vec()]
+    let ingested = BranchFooter { common_number: Some(SequenceNumber(7)), ..footer };
+    let payload = |footer: BranchFooter| {
+        let mut page = vec![0; PAGE_BYTES];
+        footer.encode(OWNER, &mut page);
+        page::payload(&page).to_vec()
+    };
+    vec![payload(footer), payload(ingested)]
 }
 
 fn properties() -> Vec<Vec<u8>> {

@@ -148,6 +148,12 @@ mod chosen {
         SnapshotsDuringFilter,
         /// Promise 1: an update does not notice that a compaction filter has changed what it read (F5).
         FilterUnchecked,
+        /// Promise 3: a snapshot does not wait for an ingest with a lower number (I3).
+        GateUnseen,
+        /// Promise 1: writers of keys in the range of an ingest do not wait for it (I1).
+        IngestUnannounced,
+        /// Promise 1: an ingest becomes part of the tree although memory has older versions of its keys (I2).
+        IngestOverMemory,
         /// Promise 3: a snapshot does not wait until every number up to its own is placed (S1).
         SnapshotDoesNotWait,
         /// Promise 3: incorporation and compaction ignore snapshots (S2).

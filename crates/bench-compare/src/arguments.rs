@@ -51,6 +51,9 @@ pub enum Command {
     /// Delete a range of many pairs, beside RocksDB's range delete and fjall, which has none: time, bytes logged, seeks
     /// into the hole and outside, before and after compaction
     RangeDelete(RangeDelete),
+    /// Ingest sorted pairs into an empty range, beside RocksDB's SST files: time with building the files, bytes written to the
+    /// device, gets afterwards, and the same pairs as batches of puts
+    Ingest(Ingest),
     /// Small files as in the SkipStore paper (§6.4): postmark's creates, reads and appends in SkipFS over Alluvium and over
     /// RocksDB, and in ext4
     Postmark(Postmark),
@@ -75,6 +78,9 @@ pub enum Command {
     /// One engine's turn of `range-delete`; the harness starts it
     #[command(hide = true)]
     RangeDeleteChild,
+    /// One engine's turn of `ingest`; the harness starts it
+    #[command(hide = true)]
+    IngestChild,
     /// One file system's turn of `postmark`; the harness starts it
     #[command(hide = true)]
     PostmarkChild,
@@ -215,6 +221,26 @@ pub struct RangeDelete {
     /// The longest time for the seeks of one figure; those that are done count
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     pub seconds: f64,
+    #[command(flatten)]
+    pub rounds: Rounds,
+}
+
+/// What is ingested.
+#[derive(Clone, Debug, Args)]
+pub struct Ingest {
+    /// Engines, separated by commas: alluvium, rocksdb [default: both, if built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Pairs
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub num: u64,
+    /// Size of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    pub value_size: u32,
+    /// Random gets after the ingest
+    #[arg(long, value_name = "NUMBER", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub gets: u64,
     #[command(flatten)]
     pub rounds: Rounds,
 }

@@ -3,8 +3,8 @@
 //! `compare` plans and runs the turns; each turn is a child process (`launch`, `child`) that runs a session of
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results`
 //! stores the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what
-//! small stores cost, `keyspaces` what many keyspaces cost in one store, `range_delete` the delete of a range, and
-//! `postmark` and `metadata` small and empty files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
+//! small stores cost, `keyspaces` what many keyspaces cost in one store, `range_delete` the delete of a range,
+//! `ingest` sorted pairs that enter at once, and `postmark` and `metadata` small and empty files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
@@ -13,6 +13,7 @@ mod compare;
 mod engines;
 mod figures;
 mod file_systems;
+mod ingest;
 mod job;
 mod keyspaces;
 mod launch;
@@ -56,6 +57,8 @@ fn main() -> ExitCode {
         Command::KeyspacesChild => keyspaces::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::RangeDelete(arguments) => range_delete::run(&arguments),
         Command::RangeDeleteChild => range_delete::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::Ingest(arguments) => ingest::run(&arguments),
+        Command::IngestChild => ingest::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Postmark(arguments) => postmark::run(&arguments),
         Command::PostmarkChild => postmark::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Metadata(arguments) => metadata::run(&arguments),

@@ -241,7 +241,7 @@ impl Engine for Store {
     fn figures(&self) -> Figures {
         let stats = self.db.stats();
         Figures {
-            data_bytes_written: Some(stats.incorporated_bytes + stats.compacted_bytes),
+            data_bytes_written: Some(stats.incorporated_bytes + stats.ingested_bytes + stats.compacted_bytes),
             log_bytes_written: Some(stats.logged_bytes),
             stalled_ns: Some(stats.slowed_ns),
             buffers_written: Some(stats.incorporations),

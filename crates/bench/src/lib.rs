@@ -24,7 +24,7 @@ mod measure;
 mod mix;
 pub mod outcome;
 mod partitioned;
-mod process;
+pub mod process;
 mod progress;
 pub mod random;
 mod run;

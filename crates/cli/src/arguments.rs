@@ -8,6 +8,7 @@ use crate::duration::parse_interval;
 use crate::file_system_arguments::{Check, Mkfs, Mount, Unmount};
 use crate::input::Format;
 use crate::keyspace_arguments::{InKeyspace, Keyspaces};
+use crate::shell_arguments::Shell;
 use crate::soak_arguments::Soak;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -125,6 +126,7 @@ pub enum Command {
     Check(Check),
     Bench(Bench),
     Soak(Soak),
+    Shell(Shell),
     Completions(Completions),
 }
 
@@ -329,6 +331,9 @@ pub struct Load {
     /// Pairs per atomic batch
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub batch: u64,
+    /// The input ascends by key: ingest it at once, past log and memory; all pairs are loaded, or none
+    #[arg(long, conflicts_with_all = ["ycsb", "batch", "skip_bad"])]
+    pub sorted: bool,
     #[command(flatten)]
     pub within: InKeyspace,
     /// Wait for background merges before the report

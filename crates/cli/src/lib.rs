@@ -27,6 +27,7 @@ mod output;
 mod process;
 mod progress;
 mod report;
+mod shell_arguments;
 mod soak;
 mod soak_arguments;
 mod store_files;

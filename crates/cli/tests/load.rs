@@ -49,6 +49,28 @@ fn a_bad_line_ends_the_load_behind_everything_before_it() {
     assert_eq!(store.run(&["scan"]).expect(0).text(), "a\t1\nb\t2\nc\t3\n");
 }
 
+/// Sorted input is ingested: nothing goes to the log, and a bad line or an unsorted one leaves nothing.
+#[test]
+fn sorted_input_is_loaded_whole_or_not_at_all() {
+    let store = Store::new();
+    store.run(&["put", "b", "old"]).expect(0);
+    let bad = store.file("bad.tsv", b"a\t1\nb\t2\nno tab\nc\t3\n");
+    let done = store.run(&["load", "--sorted", &bad]);
+    assert!(done.err.contains("bad.tsv:3: ") && done.err.contains("nothing is loaded"), "{done:?}");
+    done.refused(2, "fix the line and load again");
+    let unsorted = store.file("unsorted.tsv", b"a\t1\nc\t2\nb\t3\n");
+    let done = store.run(&["load", "--sorted", &unsorted]);
+    done.refused(2, "pair 3 of the ingest, with the key \"b\", is out of order");
+    assert_eq!(store.run(&["scan"]).expect(0).text(), "b\told\n");
+    // The input of one load may be in several files.
+    let (first, second) = (store.file("1.tsv", b"a\t1\nb\t2\n"), store.file("2.tsv", b"c\t3\n"));
+    let done = store.run(&["load", "--sorted", "--json", &first, &second]).expect(0);
+    assert_eq!(done.json()["keys"], 3);
+    assert_eq!(store.run(&["scan"]).expect(0).text(), "a\t1\nb\t2\nc\t3\n");
+    store.run(&["load", "--sorted", "--ycsb", "10"]).refused(2, "--sorted");
+    store.run(&["load", "--sorted", "--batch", "10", &first]).refused(2, "--sorted");
+}
+
 #[test]
 fn too_long_a_key_is_a_bad_line() {
     let store = Store::new();

@@ -12,5 +12,6 @@ mod point;
 mod refusals;
 mod reports;
 mod scan;
+mod shell;
 mod soak;
 mod support;

@@ -13,6 +13,7 @@ mod engine;
 mod errors;
 mod gap;
 mod handle;
+mod ingest;
 mod iterator;
 mod keys;
 mod keyspace;

@@ -5,6 +5,7 @@ use crate::engine::{Engine, write_options};
 use crate::errors::{Failure, Outcome};
 use crate::gap::Direction;
 use crate::handle::Handle;
+use crate::ingest;
 use crate::iterator::Iterator;
 use crate::keys::{Limits, Range, whole};
 use crate::maintenance;
@@ -96,7 +97,7 @@ impl View {
     }
 
     /// Calls into the store, detached.
-    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Engine) -> Outcome<T> + Send) -> PyResult<T> {
+    pub fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Engine) -> Outcome<T> + Send) -> PyResult<T> {
         let engine = self.handle.engine()?;
         // The closure owns the store, so it is released before waiting for the interpreter.
         Ok(py.detach(move || call(&engine))?)
@@ -313,6 +314,12 @@ impl View {
     #[pyo3(signature = (key, value, *, sync = false))]
     fn put_if_absent(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>, sync: bool) -> PyResult<bool> {
         Ok(self.swap(py, &key, None, Some(&value), sync)?.is_done())
+    }
+
+    /// Ingests pairs whose keys ascend: all of them enter the store at once, durably, past its log and memory. Returns their
+    /// number.
+    fn ingest(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
+        ingest::ingest(py, self, pairs)
     }
 
     /// Returns a new batch of writes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,40 @@ def test_checkpoint(path: Path) -> None:
             db.checkpoint(copy)
     with alluvium.open(path, read_only=True) as db, pytest.raises(alluvium.Error):
         db.checkpoint(path.parent / "other")
+
+
+def test_ingest(path: Path) -> None:
+    with alluvium.open(path) as db:
+        db[b"000007"] = b"old"
+        other = db.keyspace("other")
+        pairs = ((b"%06d" % number, bytearray(b"v" * (number % 300))) for number in range(20_000))
+        assert db.ingest(pairs) == 20_000
+        assert len(db[b"000299"]) == 299 and len(db[b"000007"]) == 7
+        assert other.prefixed_db(b"p").ingest([(b"a", b"1"), (b"b", b"2")]) == 2
+        assert list(other) == [(b"pa", b"1"), (b"pb", b"2")]
+        assert db.ingest([]) == 0
+        with pytest.raises(alluvium.InvalidArgumentError, match="pair 2 of the ingest.* is out of order"):
+            db.ingest([(b"b", b"1"), (b"a", b"2")])
+        with pytest.raises(TypeError):
+            db.ingest([(b"x", "text")])
+
+        def failing() -> Iterator[tuple[bytes, bytes]]:
+            yield b"x", b"1"
+            raise RuntimeError("no more")
+
+        with pytest.raises(RuntimeError, match="no more"):
+            db.ingest(failing())
+        assert b"a" not in db and b"x" not in db
+        assert db.stats()["ingests"] == 2
+
+        def closing() -> Iterator[tuple[bytes, bytes]]:
+            yield b"x", b"1"
+            db.close()
+
+        with pytest.raises(alluvium.ClosedError):
+            db.ingest(closing())
+    with alluvium.open(path) as db:
+        assert b"x" not in db and len(list(db)) == 20_000
 
 
 def test_damage_is_named(path: Path) -> None:

@@ -10,9 +10,10 @@
 //! 3. Losses up to the current position are reported with the keys around them.
 
 use super::page_scan::{PageScan, Scanned};
+use crate::branch::branch::Branch;
 use crate::branch::context::BranchContext;
 use crate::format::page::{self, PageKind};
-use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
+use crate::format::sorted_page::{self, SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
@@ -47,12 +48,21 @@ pub struct SalvageCursor {
     started: bool,
     entries: u64,
     lost: Vec<LostRange>,
+    /// The number of entries without one of their own.
+    common_number: SequenceNumber,
 }
 
 impl SalvageCursor {
-    /// An unpositioned cursor.
-    pub fn open(context: &Arc<BranchContext>, file: FileNumber) -> Result<Self> {
+    /// An unpositioned cursor. `common_number`: that of an ingested file as the manifest has it; `ZERO` if no manifest
+    /// names the file. The file's own footer comes first.
+    pub fn open(context: &Arc<BranchContext>, file: FileNumber, common_number: SequenceNumber) -> Result<Self> {
+        let own = match Branch::read_meta(context, file) {
+            Ok(meta) if meta.number_min == meta.number_max => meta.number_max,
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => SequenceNumber::ZERO,
+        };
         Ok(Self {
+            common_number: if own > SequenceNumber::ZERO { own } else { common_number },
             scan: PageScan::open(context, file)?,
             leaf: Vec::new(),
             count: 0,
@@ -125,6 +135,7 @@ impl SalvageCursor {
                 Some(Scanned::Page(header, bytes)) if header.kind == PageKind::Leaf => {
                     self.leaf.resize(header.raw_len as usize, 0);
                     let checked = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
+                        sorted_page::set_common_number(&mut self.leaf, self.common_number);
                         check_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
                             Error::corruption(&path, header.offset, "leaf", "entries in ascending order", what)
                         })
@@ -158,6 +169,9 @@ fn check_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<
         let parts = leaf.parts(at);
         leaf.complete_key(at, &parts, &mut key);
         let (number, kind) = (tag_number(parts.tag), tag_kind(parts.tag));
+        if number == SequenceNumber::ZERO {
+            return Err("an entry without a number: of an ingest that never took effect, or whose footer is damaged");
+        }
         let entry = EntryRef { key: &key, number, kind, value: &[] };
         if last.as_ref().is_some_and(|(key, number)| entry.order(key, *number).is_le()) {
             return Err("an entry that is not after the previous one");

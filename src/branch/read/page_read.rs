@@ -7,7 +7,7 @@ use crate::branch::branch::{Branch, page_number};
 use crate::cache::{Page, PageBuffer, PageRef};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
-use crate::format::sorted_page::{ChildLocation, SortedPage};
+use crate::format::sorted_page::{self, ChildLocation, SortedPage};
 use crate::io::{AlignedBuffer, ReadDone, ReadRequest};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
@@ -175,21 +175,34 @@ impl Branch {
     }
 
     /// Checks checksum and structure of the bytes that were read, and makes a page of them.
-    pub(in crate::branch) fn checked_page(&self, buffer: AlignedBuffer, wanted: WantedPage) -> Result<Page> {
+    pub(in crate::branch) fn checked_page(&self, mut buffer: AlignedBuffer, wanted: WantedPage) -> Result<Page> {
         let footer = self.footer()?;
         let header = self.check_page(&buffer, wanted)?;
         let page = match header.compression {
-            Compression::None => PageBuffer::from(buffer),
+            Compression::None => {
+                self.complete_leaf(footer, wanted, &mut buffer[PAGE_HEADER_BYTES..]);
+                PageBuffer::from(buffer)
+            }
             Compression::Lz4 | Compression::Zstd => {
                 let length = PAGE_HEADER_BYTES + header.raw_len as usize;
                 let mut raw = AlignedBuffer::new(length.next_multiple_of(page::PAGE_BYTES));
                 raw[..PAGE_HEADER_BYTES].copy_from_slice(&buffer[..PAGE_HEADER_BYTES]);
                 page::decompress(&buffer, &header, &mut raw[PAGE_HEADER_BYTES..length], self.path())?;
+                self.complete_leaf(footer, wanted, &mut raw[PAGE_HEADER_BYTES..length]);
                 PageBuffer::front(raw, length)
             }
         };
         self.check_structure(page::payload(&page), wanted, footer)?;
         Ok(Arc::new(page))
+    }
+
+    /// Gives the entries of a leaf of an ingested file their number.
+    fn complete_leaf(&self, footer: &BranchFooter, wanted: WantedPage, payload: &mut [u8]) {
+        if wanted.kind == PageKind::Leaf
+            && let Some(number) = self.common_number(footer)
+        {
+            sorted_page::set_common_number(payload, number);
+        }
     }
 
     /// Checks that the page lies within the file. An index page could point anywhere.

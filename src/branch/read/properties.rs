@@ -8,10 +8,11 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::io::AlignedBuffer;
 use crate::util::sync::Arc;
-use crate::util::{FileNumber, Result};
+use crate::util::{FileNumber, Result, SequenceNumber};
 
 impl Branch {
-    /// The properties stored in the file with this number. For repair, when no manifest lists the file.
+    /// The properties stored in the file with this number. For repair, when no manifest lists the file. In an ingested file
+    /// that never became part of the store the numbers are 0.
     pub fn read_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<BranchMeta> {
         let bytes = context.files.get(file, || file_name(file))?.length()?;
         let meta = BranchMeta { file, bytes, ..BranchMeta::default() };
@@ -37,8 +38,16 @@ impl Branch {
             offset += bytes as u64;
         }
         let whole = properties.len() as u64 == footer.properties_bytes;
-        whole.then(|| branch_properties::decode(&properties, self.meta().file, footer.file_bytes)).flatten().ok_or_else(
-            || self.corruption(footer.properties_at, "properties", "properties of this version", "invalid bytes"),
-        )
+        let decoded =
+            whole.then(|| branch_properties::decode(&properties, self.meta().file, footer.file_bytes)).flatten();
+        let (mut meta, comparator) = decoded.ok_or_else(|| {
+            self.corruption(footer.properties_at, "properties", "properties of this version", "invalid bytes")
+        })?;
+        if let Some(in_footer) = footer.common_number {
+            let is_there = in_footer > SequenceNumber::ZERO;
+            let number = if is_there { in_footer } else { self.meta().number_max };
+            (meta.number_min, meta.number_max) = (number, number);
+        }
+        Ok((meta, comparator))
     }
 }

@@ -9,7 +9,7 @@ use crate::branch::extent_memory::READ_AHEAD_BYTES;
 use crate::branch::read::page_read::WantedPage;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
-use crate::format::sorted_page::{ChildLocation, SortedPage};
+use crate::format::sorted_page::{self, ChildLocation, SortedPage};
 use crate::io::{ReadDone, ReadRequest};
 use crate::merge::PinnedValue;
 use crate::util::Result;
@@ -217,19 +217,23 @@ impl CurrentLeaf {
         let at = extents.page(wanted, approach == Approach::Backward)?;
         let is_short = extents.is_short();
         let header = branch.check_page(extents.bytes(at.clone()), wanted)?;
+        let common_number = branch.common_number(branch.footer()?);
         match header.compression {
-            Compression::None => {
+            Compression::None if common_number.is_none() => {
                 let start = at.start + PAGE_HEADER_BYTES;
                 self.payload = start..start + header.raw_len as usize;
                 self.source = Source::Extent;
             }
-            Compression::Lz4 | Compression::Zstd => {
+            Compression::None | Compression::Lz4 | Compression::Zstd => {
                 let length = header.raw_len as usize;
                 if self.decompressed.len() < length {
                     self.decompressed.resize(length, 0);
                 }
                 let stored = self.extents.as_ref().map_or(&[][..], |extents| extents.bytes(at.clone()));
                 page::decompress(stored, &header, &mut self.decompressed[..length], branch.path())?;
+                if let Some(number) = common_number {
+                    sorted_page::set_common_number(&mut self.decompressed[..length], number);
+                }
                 self.payload = 0..length;
                 self.source = Source::Decompressed;
             }

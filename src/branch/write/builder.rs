@@ -58,6 +58,8 @@ pub struct BranchBuilder {
     meta: BranchMeta,
     /// If the file is in memory only.
     buffer: Option<Arc<BufferFile>>,
+    /// Whether the file gets the number of its entries later.
+    is_numbered_later: bool,
     finished: bool,
 }
 
@@ -98,6 +100,7 @@ impl BranchBuilder {
             packer: Packer::default(),
             meta: BranchMeta { file, number_min: SequenceNumber::MAX, ..BranchMeta::default() },
             buffer: None,
+            is_numbered_later: false,
             finished: false,
             context: Arc::clone(context),
         }
@@ -113,6 +116,12 @@ impl BranchBuilder {
     pub fn for_deepest_level(mut self) -> Self {
         self.is_deep = true;
         self.leaf_size = LeafSize::new(self.context.compression_of(self.keyspace, true));
+        self
+    }
+
+    /// All entries will have one number, which is not known yet (`common_number`). They are added with the number 0.
+    pub fn numbered_later(mut self) -> Self {
+        self.is_numbered_later = true;
         self
     }
 
@@ -138,6 +147,10 @@ impl BranchBuilder {
         let is_first = self.meta.entries == 0;
         let is_new_key = is_first || self.last_key != entry.key;
         debug_assert!(is_first || entry.order(&self.last_key, self.last_number).is_gt(), "entries out of order");
+        debug_assert!(
+            !self.is_numbered_later || entry.number == SequenceNumber::ZERO,
+            "an entry with a number of its own"
+        );
         if entry.key.len() > KEY_BYTES_MAX + KeyspaceId::BYTES || entry.number > SequenceNumber::MAX {
             return Err(Error::InvalidArgument(format!(
                 "a key of {} bytes at {} in a branch file",
@@ -239,7 +252,8 @@ impl BranchBuilder {
             None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
         };
         location.first_key = self.leaf_first_key;
-        if self.buffer.is_none() && self.context.cache.has_space() {
+        // The cache has leaves with their numbers.
+        if self.buffer.is_none() && !self.is_numbered_later && self.context.cache.has_space() {
             self.insert_leaf(location, packed_len.is_some());
         }
         self.leaf.clear();
@@ -306,6 +320,7 @@ impl BranchBuilder {
             range_tombstones_at,
             properties_at,
             properties_bytes,
+            common_number: self.is_numbered_later.then_some(SequenceNumber::ZERO),
         };
         let owner = self.context.owner(self.meta.file);
         self.writer.append_whole(|page| footer.encode(owner, page))?;

@@ -1,6 +1,7 @@
 //! Building branch files. One thread per file.
 
 mod builder;
+mod common_number;
 mod index_builder;
 mod leaf_size;
 mod packer;
@@ -8,3 +9,4 @@ pub(in crate::branch) mod page_writer;
 mod range_tombstones;
 
 pub use builder::BranchBuilder;
+pub use common_number::{set_common_number, sync_common_number};

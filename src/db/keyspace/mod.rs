@@ -1,6 +1,7 @@
 //! `Keyspace`: the keys of a store, or a part of them with a name.
 
 pub(super) mod catalog;
+mod ingest;
 mod maintenance;
 mod options;
 mod reads;
@@ -14,6 +15,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::engine::write::mode::WriteMode;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
+pub use ingest::Ingest;
 pub use options::KeyspaceOptions;
 
 /// A keyspace: keys and values of their own, in the same store. The same key may be in several keyspaces, and a scan stays

@@ -8,7 +8,7 @@ use super::jobs::claim::Claim;
 use super::jobs::history::History;
 use super::jobs::job::Job;
 use super::jobs::outcome::{Change, Outcome};
-use super::jobs::pass::{Compacted, Pass};
+use super::jobs::pass::{self, Compacted, Pass};
 use super::plan::compaction::Compaction;
 use super::plan::{free_space, policy, requested};
 use super::state::open;
@@ -19,8 +19,10 @@ use crate::cache::ReservedBuffers;
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::garbage;
+use crate::disk::runs::ingest_writer::IngestWriter;
 use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
+use crate::disk::runs::output::NewParts;
 use crate::disk::runs::pass::PassRules;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::format::manifest_edit::{BranchMeta, LevelsShape, ManifestEdit, RunChange, RunId};
@@ -101,7 +103,18 @@ impl Levels {
         let through = source.through;
         let Some(parts) = self.pass(retention, progress).incorporate(version, source)? else { return Ok(None) };
         self.counters.incorporated(parts.load());
-        Ok(Some(Outcome { change: Change::Incorporate { parts, through }, claim: None }))
+        Ok(Some(Outcome { change: Change::Incorporate { parts, through: Some(through) }, claim: None }))
+    }
+
+    /// See `Component::ingest_writer`. Files end where those of an incorporation do.
+    pub fn ingest_writer(&self, version: &LevelsVersion) -> IngestWriter {
+        IngestWriter::new(&self.context, pass::ingest_form(&self.tuning, version))
+    }
+
+    /// See `Component::ingested`.
+    pub fn ingested(&self, parts: NewParts) -> Outcome {
+        self.counters.ingested(parts.load());
+        Outcome { change: Change::Incorporate { parts, through: None }, claim: None }
     }
 
     /// The most urgent work that no running job has claimed; `None` if there is nothing to do. A pure function of the

@@ -70,6 +70,10 @@ pub struct Written {
     pub compacted_entries: u64,
     /// Incorporations.
     pub incorporations: u64,
+    /// Bytes of branch files by ingests.
+    pub ingested_bytes: u64,
+    /// Ingests.
+    pub ingests: u64,
     /// Leaves split because they exceeded their target size.
     pub splits: u64,
     /// Joins of neighbouring nodes.
@@ -101,6 +105,8 @@ pub struct Counters {
     incorporated_entries: AtomicU64,
     compacted_entries: AtomicU64,
     incorporations: AtomicU64,
+    ingested_bytes: AtomicU64,
+    ingests: AtomicU64,
     splits: AtomicU64,
     joins: AtomicU64,
     live_rewrites: AtomicU64,
@@ -118,6 +124,12 @@ impl Counters {
         self.incorporated_bytes.fetch_add(load.bytes, Ordering::Relaxed);
         self.incorporated_entries.fetch_add(load.entries, Ordering::Relaxed);
         self.incorporations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an ingest and what it wrote.
+    pub fn ingested(&self, load: Load) {
+        self.ingested_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.ingests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts what a merge wrote.
@@ -195,6 +207,8 @@ impl Counters {
             incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
             compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
             incorporations: self.incorporations.load(Ordering::Relaxed),
+            ingested_bytes: self.ingested_bytes.load(Ordering::Relaxed),
+            ingests: self.ingests.load(Ordering::Relaxed),
             splits: self.splits.load(Ordering::Relaxed),
             joins: self.joins.load(Ordering::Relaxed),
             live_rewrites: self.live_rewrites.load(Ordering::Relaxed),

@@ -29,6 +29,11 @@ mod key_gaps;
 pub struct NewParts(Vec<Arc<Branch>>);
 
 impl NewParts {
+    /// Of these branches.
+    pub fn new(branches: Vec<Arc<Branch>>) -> Self {
+        Self(branches)
+    }
+
     /// The branches. From here on the caller is responsible for them.
     pub fn take(mut self) -> Vec<Arc<Branch>> {
         std::mem::take(&mut self.0)

@@ -22,13 +22,16 @@ use super::tree::tree::Tree;
 use crate::branch::{Branch, BranchContext, Maplet};
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::runs::ingest_writer::{IngestForm, IngestWriter};
 use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
+use crate::disk::runs::output::NewParts;
 use crate::disk::runs::requested_range::RequestedRange;
+use crate::filter::quotient;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::{Expired, Retention};
-use crate::util::sync::{Arc, Mutex};
+use crate::util::sync::{Arc, AtomicBool, Mutex};
 use crate::util::{KeyspaceId, Result};
 
 /// See the module.
@@ -111,7 +114,23 @@ impl Trunk {
             return Ok(None);
         };
         self.counters.incorporated(parts.load());
-        Ok(Some(Outcome::of(Change::Incorporate { parts, through, user_bytes }, None)))
+        Ok(Some(Outcome::of(Change::Incorporate { parts, through: Some(through), user_bytes }, None)))
+    }
+
+    /// See `Component::ingest_writer`. Files end where those of an incorporation do.
+    pub fn ingest_writer(&self, tree: &Tree) -> IngestWriter {
+        let (root, options) = (tree.root(), &self.options);
+        let (retention, progress) = (Retention::default(), AtomicBool::new(false));
+        let cuts = self.pass(&retention, &progress).cuts(root, options.branch_bytes).into();
+        let bytes_max = if root.is_leaf() { options.part_bytes } else { options.branch_bytes };
+        let (bytes_min, filter_bits) = (options.part_bytes_min, quotient::REMAINDER_BITS);
+        IngestWriter::new(&self.context, IngestForm { cuts, bytes_min, bytes_max, filter_bits })
+    }
+
+    /// See `Component::ingested`.
+    pub fn ingested(&self, parts: NewParts, user_bytes: u64) -> Outcome {
+        self.counters.ingested(parts.load());
+        Outcome::of(Change::Incorporate { parts, through: None, user_bytes }, None)
     }
 
     /// The most urgent work that no running job has claimed; `None` if there is nothing to do. A pure function of the

@@ -35,7 +35,7 @@ impl Background {
             return Ok(CompactReport::default());
         }
         // After the incorporation, so that it includes all data that was in memory at the call.
-        let through = self.generations.incorporated();
+        let through = self.generations.incorporated().max(self.read.view.load().ingested);
         self.disk.forget_unreferenced(&self.read.view.load().disk);
         let next_file = self.read.branches.numbers.next();
         let buffered_below = (options.goal == Goal::Recovery).then_some(next_file);

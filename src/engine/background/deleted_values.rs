@@ -79,7 +79,8 @@ impl Background {
         }
         let retention = self.retention();
         let mut is_asked = false;
-        for (range, cost) in hidden_ranges(&view.disk, self.generations.incorporated(), &retention, |request| {
+        let through = self.generations.incorporated().max(view.ingested);
+        for (range, cost) in hidden_ranges(&view.disk, through, &retention, |request| {
             self.disk.remaining(&view.disk, request, &retention)
         }) {
             let is_worth_it = is_urgent || (cost <= range.bytes / QUIET_PART && looks.take_credit(cost));

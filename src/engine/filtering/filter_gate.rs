@@ -1,27 +1,30 @@
-//! The gate between the jobs that have changed pairs by a compaction filter and those that would notice: snapshots, and
-//! writers that depend on what they have read (`docs/concurrency.md`, F). Any thread.
+//! The gate between those that change pairs of the tree, which are jobs with a compaction filter and ingests, and those that
+//! would notice: snapshots, and writers that depend on what they have read (`docs/concurrency.md`, F and I). Any thread.
 //!
 //! Invariants:
 //! 1. A job closes the gate, then looks for snapshots, then publishes its tree, then opens the gate. A snapshot pins its
-//!    number, then looks at the gate, and is read only while the gate is open or after it has opened once more. Between store
-//!    and load both sides change the same word (`SnapshotSlots::finish` and `meet`). So either the job sees the snapshot and is not published, or every read
-//!    at the snapshot is one of the new tree.
+//!    number, then looks at the gate, and if that is closed, is taken again once it is open. Between store and load both sides
+//!    change the same word (`SnapshotSlots::finish` and `meet`). So either the job sees the snapshot and is not published, or
+//!    every read at the snapshot is one of the new tree. An ingest closes the gate, then takes its number. So a snapshot that
+//!    has found the gate open has a lower one.
 //! 2. A job that publishes sets `swapping`, then waits for the writers that have announced, then publishes, then counts the
 //!    change, and then clears `swapping`. A writer with a precondition looks at `swapping` and at the count after it has
 //!    announced, and if there is a change since it has checked, it leaves its slot and checks again. So it is placed before
 //!    the tree is published, or has checked against the new tree.
-//! 3. One job at a time, which holds the edit mutex. No thread waits here while it is in a slot.
+//! 3. One job at a time swaps, which holds the edit mutex. The gate is closed while anybody has closed it. No thread waits here
+//!    while it is in a slot.
 
-use crate::util::sync::{AtomicBool, Backoff, Ordering};
+use crate::util::sync::{AtomicBool, AtomicU32, Backoff, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct FilterGate {
-    closed: AtomicBool,
+    /// How many have closed it.
+    closed: AtomicU32,
     swapping: AtomicBool,
 }
 
-/// The gate is closed until this is dropped.
+/// The gate is closed at least until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ClosedGate<'a>(&'a FilterGate);
 
@@ -32,16 +35,20 @@ pub(crate) struct Swap<'a>(&'a FilterGate);
 impl FilterGate {
     /// Closes the gate. For `SnapshotRegistry::close_filter_gate` alone.
     pub(crate) fn close(&self) -> ClosedGate<'_> {
-        self.closed.store(true, Ordering::Release);
+        self.closed.fetch_add(1, Ordering::AcqRel);
         ClosedGate(self)
     }
 
-    /// Waits until the gate is open. The caller has pinned its number, and has called `SnapshotSlots::finish`.
+    /// Whether the gate is closed. The caller has pinned its number, and has called `SnapshotSlots::finish`.
     #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits until the gate is open.
+    #[cold]
     pub(crate) fn wait(&self) {
-        if self.closed.load(Ordering::Acquire) {
-            wait_while(&self.closed);
-        }
+        wait_while(|| self.is_closed());
     }
 
     /// Whether a writer that has announced must leave its slot and check again. (Its announcement has a fence.)
@@ -52,7 +59,7 @@ impl FilterGate {
 
     /// Waits until no tree is being published. The caller is in no slot.
     pub(crate) fn wait_for_swap(&self) {
-        wait_while(&self.swapping);
+        wait_while(|| self.is_swapping());
     }
 }
 
@@ -65,16 +72,16 @@ impl ClosedGate<'_> {
 }
 
 #[cold]
-fn wait_while(flag: &AtomicBool) {
+fn wait_while(is_so: impl Fn() -> bool) {
     let mut backoff = Backoff::new();
-    while flag.load(Ordering::Acquire) {
+    while is_so() {
         backoff.wait();
     }
 }
 
 impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
-        self.0.closed.store(false, Ordering::Release);
+        self.0.closed.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -93,12 +100,13 @@ mod tests {
     use crate::util::sequencer::Sequencer;
     use crate::util::sync::{AtomicBool, Ordering};
 
-    /// The job sees the snapshot, which is not read before the gate is open.
+    /// The job sees the snapshot, which is not read before the gate is open, and then has the newest number. Once it kept the
+    /// number from before, so that it missed a write that was seen beside the old tree.
     #[test]
-    fn a_snapshot_waits_at_a_closed_gate_with_its_pin() {
+    fn a_snapshot_waits_at_a_closed_gate_and_is_taken_again() {
         let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
         let registry = SnapshotRegistry::new(disk.deterministic_clock(), None);
-        let is_open = AtomicBool::new(false);
+        let (is_open, slot) = (AtomicBool::new(false), sequencer.register());
         let closed = registry.close_filter_gate();
         assert!(!registry.is_any_from(SequenceNumber(7)));
         std::thread::scope(|scope| {
@@ -112,11 +120,15 @@ mod tests {
             // Time for a snapshot that would not wait.
             (0..1_000).for_each(|_| std::thread::yield_now());
             assert!(registry.is_any_from(SequenceNumber(7)));
+            sequencer.announce(&slot);
+            assert_eq!(sequencer.take(&slot), SequenceNumber(8));
+            sequencer.leave(&slot);
             is_open.store(true, Ordering::SeqCst);
             drop(closed);
             let (was_open, pin) = taken.join().unwrap();
             assert!(was_open, "a snapshot did not wait");
-            assert!(registry.is_any_from(pin.number()) && !registry.is_any_from(SequenceNumber(8)));
+            assert_eq!(pin.number(), SequenceNumber(8));
+            assert!(registry.is_any_from(SequenceNumber(8)) && !registry.is_any_from(SequenceNumber(9)));
         });
         assert!(!registry.is_any_from(SequenceNumber::ZERO));
     }

@@ -5,7 +5,7 @@ use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, Pages};
 use crate::cache::Item;
 use crate::engine::state::latches::Latches;
-use crate::engine::state::view::View;
+use crate::engine::state::view::{TreeMark, View};
 use crate::engine::types::key_change::refused;
 use crate::engine::types::user_key::UserKey;
 use crate::format::value_file::ValueReference;
@@ -42,9 +42,8 @@ pub(crate) struct NewestVersion {
     pub(crate) is_live: bool,
     /// The number of the newest version, put or delete; `ZERO` if there is none.
     pub(crate) number: SequenceNumber,
-    /// The search covered all versions in the tree, unless a generation with numbers above this one has moved there
-    /// since.
-    pub(crate) tree_checked_through: SequenceNumber,
+    /// The search covered all versions in the tree up to this mark.
+    pub(crate) tree_checked: TreeMark,
     /// `View::filtered` of the view that was searched.
     pub(crate) filtered: u64,
 }
@@ -64,11 +63,11 @@ impl ReadPath {
         let lookup = self.begin_lookup(key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
-        let tree_checked_through = view.incorporated_through();
+        let tree_checked = view.tree_mark();
         let newest = self.newest(&view, lookup, &mut pages, out)?;
         let is_live = self.complete(&view, lookup, newest, &mut pages, out)?;
         let number = newest.map_or(SequenceNumber::ZERO, |(number, _)| number);
-        Ok(NewestVersion { is_live, number, tree_checked_through, filtered: view.filtered })
+        Ok(NewestVersion { is_live, number, tree_checked, filtered: view.filtered })
     }
 
     /// Begins a get; requires that the view is loaded afterwards.
@@ -188,7 +187,7 @@ impl ReadPath {
             let leaves = pages.leaves_read();
             if let Some((number, Kind::Put)) = found
                 && leaves.count > before
-                && at >= view.newest_start()
+                && at >= view.tree_through()
             {
                 let leaf_bytes = leaves.last_bytes;
                 items.add(stamp, Item { key, hash, number, value: &out[start..], leaf_bytes });
@@ -305,7 +304,7 @@ impl ReadPath {
         let lookup = self.begin_lookup(key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
-        let tree_checked_through = view.incorporated_through();
+        let tree_checked = view.tree_mark();
         let Some((number, Kind::Merge)) = self.newest(&view, lookup, &mut pages, out)? else { return Ok(None) };
         let mut operands = Vec::new();
         let base = self.gather(&view, lookup, &mut pages, &mut operands, out)?;
@@ -313,7 +312,7 @@ impl ReadPath {
             return Ok(None);
         }
         let is_live = self.fold_onto(key, base, operands, out)?;
-        Ok(Some(NewestVersion { is_live, number, tree_checked_through, filtered: view.filtered }))
+        Ok(Some(NewestVersion { is_live, number, tree_checked, filtered: view.filtered }))
     }
 
     /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.

@@ -76,6 +76,19 @@ impl SnapshotRegistry {
 
     /// Takes a snapshot (rule S1). Neither locks nor allocates here if there is no age limit and a slot is free.
     pub(crate) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
+        loop {
+            let pin = self.pin_last(sequencer);
+            // Rules F4 and I3: only now, when the pin can be seen. *Otherwise,* if it kept its number: a write comes after it and
+            // is seen beside the old tree, then the snapshot has the new tree without that write.
+            if !planted!(self.filter_gate.is_closed(), Bug::GateUnseen => false) {
+                return pin;
+            }
+            drop(pin);
+            self.filter_gate.wait();
+        }
+    }
+
+    fn pin_last(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
         let now = self.clock.now();
         self.slots.begin();
         let slot = if self.age_limit.is_none() { self.slots.claim(thread_number()) } else { None };
@@ -90,8 +103,6 @@ impl SnapshotRegistry {
         };
         planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
         self.slots.finish(number);
-        // Rule F4: only now, when the pin can be seen.
-        self.filter_gate.wait();
         SnapshotPin { registry: Arc::clone(self), number, place, process: fork::ForkCount::current() }
     }
 

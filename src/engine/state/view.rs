@@ -21,6 +21,44 @@ pub(crate) struct View {
     pub(crate) version: u64,
     /// How many trees with pairs that compaction filters have changed were published.
     pub(crate) filtered: u64,
+    /// The number of the last ingest; at least the greatest number in the tree when the store was opened.
+    pub(crate) ingested: SequenceNumber,
+}
+
+/// How much of what is in the tree of a view somebody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TreeMark {
+    /// All versions that came from memory up to this number.
+    incorporated: SequenceNumber,
+    /// All ingests up to this number.
+    ingested: SequenceNumber,
+}
+
+impl TreeMark {
+    /// Everything.
+    pub(crate) const ALL: Self = Self { incorporated: SequenceNumber::MAX, ingested: SequenceNumber::MAX };
+
+    /// Of somebody who has read a snapshot.
+    pub(crate) fn of_snapshot(number: SequenceNumber) -> Self {
+        Self { incorporated: number, ingested: number }
+    }
+
+    /// What both know.
+    pub(crate) fn common(self, other: Self) -> Self {
+        let (incorporated, ingested) = (self.incorporated.min(other.incorporated), self.ingested.min(other.ingested));
+        Self { incorporated, ingested }
+    }
+}
+
+/// What publishes a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Publication {
+    /// Memory is switched or incorporated, or the tree has another form.
+    SamePairs,
+    /// Compaction filters have changed pairs of the tree.
+    Filtered,
+    /// An ingest with this number.
+    Ingest(SequenceNumber),
 }
 
 impl View {
@@ -42,7 +80,8 @@ impl View {
         unreachable!("number {number} belongs to no generation of the view")
     }
 
-    /// The number after which the newest generation starts. Older generations and the tree have no greater number.
+    /// The number after which the newest generation starts. Older generations, and the tree but for ingests, have no greater
+    /// number.
     pub(crate) fn newest_start(&self) -> SequenceNumber {
         // An unset start is greater than any number.
         self.newest().start()
@@ -52,6 +91,22 @@ impl View {
     pub(crate) fn incorporated_through(&self) -> SequenceNumber {
         // Only the newest generation's start may be unset, and only while it has a predecessor.
         self.generations.last().map_or(SequenceNumber::ZERO, |oldest| oldest.start())
+    }
+
+    /// No version in the tree has a greater number.
+    #[inline]
+    pub(crate) fn tree_through(&self) -> SequenceNumber {
+        self.newest_start().max(self.ingested)
+    }
+
+    /// What the tree has.
+    pub(crate) fn tree_mark(&self) -> TreeMark {
+        TreeMark { incorporated: self.incorporated_through(), ingested: self.ingested }
+    }
+
+    /// Whether the tree may have versions that somebody with this mark does not know.
+    pub(crate) fn has_more_than(&self, mark: TreeMark) -> bool {
+        self.incorporated_through() > mark.incorporated || self.ingested > mark.ingested
     }
 
     /// The number of the newest committed version of a key in memory, or of a newer range tombstone over it; `ZERO` if
@@ -93,8 +148,10 @@ pub(crate) struct ViewCell {
 
 impl ViewCell {
     pub(crate) fn new(generations: Vec<Arc<Generation>>, disk: Version) -> Self {
+        // What is in the tree of a store that is opened has lower numbers than what is written from then on.
+        let ingested = generations.first().map_or(SequenceNumber::ZERO, |newest| newest.start());
         Self {
-            current: ArcSwap::from_pointee(View { generations, disk, version: 1, filtered: 0 }),
+            current: ArcSwap::from_pointee(View { generations, disk, version: 1, filtered: 0, ingested }),
             version: AtomicU64::new(1),
             update: Mutex::new(()),
         }
@@ -117,21 +174,22 @@ impl ViewCell {
 
     /// Publishes a new view: `change` computes its generations and tree from those of the current one.
     pub(crate) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version)) {
-        self.update_counting(false, change);
+        self.publish(Publication::SamePairs, change);
     }
 
-    /// The same. `is_filtered`: compaction filters have changed pairs of the tree.
-    pub(crate) fn update_counting(
+    /// The same, of a view whose tree may have other pairs.
+    pub(crate) fn publish(
         &self,
-        is_filtered: bool,
+        publication: Publication,
         change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version),
     ) {
         let _guard = self.update.lock();
         let current = self.current.load_full();
         let (generations, disk) = change(&current);
         let version = current.version + 1;
-        let filtered = current.filtered + u64::from(is_filtered);
-        self.current.store(Arc::new(View { generations, disk, version, filtered }));
+        let filtered = current.filtered + u64::from(publication == Publication::Filtered);
+        let ingested = if let Publication::Ingest(number) = publication { number } else { current.ingested };
+        self.current.store(Arc::new(View { generations, disk, version, filtered, ingested }));
         self.version.store(version, Ordering::Release);
     }
 }

@@ -50,6 +50,8 @@ impl Statistics {
             quiet_compacted_bytes: written.quiet_compacted_bytes,
             incorporations: written.incorporations,
             jobs: written.jobs,
+            ingested_bytes: written.ingested_bytes,
+            ingests: written.ingests,
             splits: written.splits,
             joins: written.joins,
             live_rewrites: written.live_rewrites,

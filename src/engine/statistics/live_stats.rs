@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 78] {
+fn counters(stats: &mut Stats) -> [&mut u64; 80] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     let [runs1, runs2, runs3, runs4, runs6, runs8, runs16, more_runs] = &mut stats.searches;
     [
@@ -218,6 +218,8 @@ fn counters(stats: &mut Stats) -> [&mut u64; 78] {
         &mut stats.compaction_filter_panics,
         &mut stats.compaction_filter_refused,
         &mut stats.compaction_filter_repeated,
+        &mut stats.ingested_bytes,
+        &mut stats.ingests,
     ]
 }
 

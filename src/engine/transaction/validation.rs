@@ -7,7 +7,7 @@
 
 use super::read_set::ReadSet;
 use crate::engine::state::snapshot_registry::SnapshotPin;
-use crate::engine::state::view::View;
+use crate::engine::state::view::{TreeMark, View};
 use crate::engine::types::bounds::EncodedRange;
 use crate::engine::types::effects::Effects;
 use crate::engine::types::keyspace_info::DEFAULT_NAME;
@@ -56,21 +56,21 @@ impl WritePath {
         keys: &[ReadKey<'_>],
         mode: WriteMode<'_>,
     ) -> Result<()> {
-        let mut tree_checked_through = since;
-        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
+        let mut tree_checked = TreeMark::of_snapshot(since);
+        // Ends: a round is repeated only when a whole memory generation or an ingest came to the tree during it.
         loop {
             let view = self.read.view.load_full();
-            if view.incorporated_through() > tree_checked_through {
+            if view.has_more_than(tree_checked) {
                 check_keys_in_tree(&view, since, keys, mode)?;
-                tree_checked_through = view.incorporated_through();
+                tree_checked = view.tree_mark();
             }
             drop(view);
-            let precondition = Precondition { reads: keys, tree_checked_through, filtered: u64::MAX, registered: None };
+            let precondition = Precondition { reads: keys, tree_checked, filtered: u64::MAX, registered: None };
             match self.write_all(effects, Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key(), mode)),
                 WriteOutcome::Conflict(
-                    Conflict::GenerationIncorporated | Conflict::Filtered | Conflict::RangeWritten | Conflict::NoRoom,
+                    Conflict::TreeChanged | Conflict::Filtered | Conflict::RangeWritten | Conflict::NoRoom,
                 ) => {}
             }
         }
@@ -88,18 +88,18 @@ impl WritePath {
         let scanned_ranges = reads.scanned_ranges();
         // The search that may read the disk comes first, before the registration. Few versions enter the tree after it.
         let view = self.read.view.load_full();
-        let mut tree_checked_through = since;
-        if view.incorporated_through() > since {
+        let mut tree_checked = TreeMark::of_snapshot(since);
+        if view.has_more_than(tree_checked) {
             check_keys_in_tree(&view, since, keys, mode)?;
             scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range, mode))?;
-            tree_checked_through = view.incorporated_through();
+            tree_checked = view.tree_mark();
         }
         drop(view);
         let range_guard = self.committer.range_conflicts.register(reads.all_ranges(), &self.read.sequencer);
         // Every write that has not seen the registration has a number up to this snapshot's.
         let now = self.read.snapshots.take(&self.read.sequencer);
         let view = self.read.view.load_full();
-        if view.incorporated_through() > tree_checked_through {
+        if view.has_more_than(tree_checked) {
             check_keys_in_tree(&view, since, keys, mode)?;
             scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range, mode))?;
         }
@@ -109,12 +109,8 @@ impl WritePath {
         scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, (since, now.number()), range, mode))?;
         drop(view);
         drop(now);
-        let precondition = Precondition {
-            reads: &[],
-            tree_checked_through: since,
-            filtered: u64::MAX,
-            registered: Some(range_guard.registered()),
-        };
+        let precondition =
+            Precondition { reads: &[], tree_checked, filtered: u64::MAX, registered: Some(range_guard.registered()) };
         match self.write_all(effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(conflict_at(&range_guard.marked_by(), mode)),

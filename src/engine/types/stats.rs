@@ -237,6 +237,10 @@ pub struct Stats {
     pub quiet_credit_bytes: u64,
     /// Memory generations incorporated.
     pub incorporations: u64,
+    /// Bytes of branch files written by ingests (`Keyspace::ingest`).
+    pub ingested_bytes: u64,
+    /// Ingests that have taken effect.
+    pub ingests: u64,
     /// Trunk jobs done: flushes, compactions and splits.
     pub jobs: u64,
     /// Leaves split because they exceeded their target size.
@@ -313,7 +317,7 @@ pub struct Stats {
 impl Stats {
     /// Bytes of branch files written for each byte of user data. The log does not count.
     pub fn write_amplification(&self) -> f64 {
-        (self.incorporated_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
+        (self.incorporated_bytes + self.ingested_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
     }
 
     /// About how many keys the store has: the entries in memory and in all levels, but for tombstones in levels and one
@@ -454,6 +458,9 @@ impl fmt::Display for Stats {
         if self.conflicts > 0 || self.retried_updates > 0 {
             let (conflicts, updates) = (self.conflicts, self.retried_updates);
             write!(f, "\nconflicts    {conflicts} of transactions; {updates} updates retried")?;
+        }
+        if self.ingests > 0 {
+            write!(f, "\ningested     {} bytes in {} ingests", self.ingested_bytes, self.ingests)?;
         }
         let filtered = self.compaction_filter_removed + self.compaction_filter_replaced;
         let unfiltered = self.compaction_filter_panics + self.compaction_filter_refused;

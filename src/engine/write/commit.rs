@@ -48,13 +48,13 @@ impl Write<'_> {
 
 /// Commits writes.
 pub(crate) struct Committer {
-    read: Arc<ReadPath>,
-    health: Arc<Health>,
+    pub(super) read: Arc<ReadPath>,
+    pub(super) health: Arc<Health>,
     generations: Arc<Generations>,
-    log: Arc<Log>,
-    durable_log: Arc<DurableLog>,
+    pub(super) log: Arc<Log>,
+    pub(super) durable_log: Arc<DurableLog>,
     space: Arc<Space>,
-    scheduler: Arc<Scheduler>,
+    pub(super) scheduler: Arc<Scheduler>,
     /// In a cache line of its own: every writer reads it and hardly any thread writes it.
     pub(crate) range_conflicts: CachePadded<RangeConflicts>,
     /// Whether there was a write without a log record, so that closing must incorporate all memory.
@@ -558,9 +558,9 @@ fn hold_latches<'a>(latches: &'a Latches, indexes: &[LatchIndex]) -> HeldLatches
 
 /// Guards the steps from taking a number to placing the entries. It is dropped only by a panic: then the store becomes
 /// read-only before the slot is left, so that no sync counts a number without a record (rule W1).
-struct Unplaced<'a> {
-    committer: &'a Committer,
-    slot: &'a Slot,
+pub(super) struct Unplaced<'a> {
+    pub(super) committer: &'a Committer,
+    pub(super) slot: &'a Slot,
 }
 
 impl Drop for Unplaced<'_> {

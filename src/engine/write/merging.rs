@@ -9,6 +9,7 @@ use super::mode::WriteMode;
 use super::precondition::{Precondition, ReadKey, WriteOutcome};
 use super::sizes::{check_operand, check_sizes};
 use super::write_path::WritePath;
+use crate::engine::state::view::TreeMark;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::effects::{Effects, KeyWrite, UnjoinedOperands};
 use crate::engine::types::key_change::KeyChange;
@@ -16,7 +17,7 @@ use crate::engine::types::options::Durability;
 use crate::engine::types::user_key::UserKey;
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
-use crate::util::{Error, KeyspaceId, Result, SequenceNumber};
+use crate::util::{Error, KeyspaceId, Result};
 
 impl WritePath {
     /// The merge operator of a keyspace.
@@ -55,18 +56,18 @@ impl WritePath {
         mode: WriteMode<'_>,
     ) -> Result<bool> {
         let mut reads = Vec::with_capacity(unjoined.len());
-        let (mut tree_checked_through, mut filtered) = (SequenceNumber::MAX, u64::MAX);
+        let (mut tree_checked, mut filtered) = (TreeMark::ALL, u64::MAX);
         for UnjoinedOperands { key, operands } in unjoined {
             let mut value = Vec::new();
             let newest = self.read.get_newest(key.as_bytes(), &mut value)?;
             self.read.fold(key.as_bytes(), newest.is_live, operands, &mut value)?;
             effects.writes.push(KeyWrite { key: key.clone(), change: KeyChange::Put(value) });
             reads.push(ReadKey::new(key.as_bytes(), newest.number));
-            tree_checked_through = tree_checked_through.min(newest.tree_checked_through);
+            tree_checked = tree_checked.common(newest.tree_checked);
             filtered = filtered.min(newest.filtered);
         }
         effects.writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        let precondition = Precondition { reads: &reads, tree_checked_through, filtered, registered: None };
+        let precondition = Precondition { reads: &reads, tree_checked, filtered, registered: None };
         Ok(match self.write_all(&effects, Some(&precondition), mode)? {
             WriteOutcome::Written(_) => true,
             WriteOutcome::Conflict(_) => false,

@@ -3,6 +3,7 @@
 pub(crate) mod backpressure;
 pub(crate) mod commit;
 pub(crate) mod entry;
+pub(crate) mod ingest;
 pub(crate) mod merging;
 pub(crate) mod mode;
 pub(crate) mod precondition;

@@ -6,7 +6,7 @@
 
 use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
-use crate::engine::state::view::View;
+use crate::engine::state::view::{TreeMark, View};
 use crate::engine::types::user_key::UserKey;
 use crate::util::planted::planted;
 use crate::util::{Result, SequenceNumber};
@@ -50,9 +50,8 @@ impl<'a> ReadKey<'a> {
 pub(crate) struct Precondition<'a> {
     /// Keys that must have no newer version. The writer holds their latches.
     pub(crate) reads: &'a [ReadKey<'a>],
-    /// All versions of these keys in the tree are known, unless a generation with numbers above this one has moved
-    /// there since.
-    pub(crate) tree_checked_through: SequenceNumber,
+    /// All versions of these keys in the tree up to this mark are known.
+    pub(crate) tree_checked: TreeMark,
     /// `View::filtered` of the view in which the values were read; `u64::MAX` if a snapshot protects them (rule F5).
     pub(crate) filtered: u64,
     /// Ranges that no other writer may have marked.
@@ -74,8 +73,8 @@ pub(crate) enum WriteOutcome {
 pub(crate) enum Conflict {
     /// Another write has changed the key at this index of the reads.
     NewerVersion(usize),
-    /// A generation with unknown versions may have moved to the tree, so the caller must look there.
-    GenerationIncorporated,
+    /// A generation with unknown versions, or an ingest, may have come to the tree, so the caller must look there.
+    TreeChanged,
     /// A compaction filter may have changed what was read.
     Filtered,
     /// Another writer has marked the registered ranges.
@@ -103,8 +102,8 @@ impl Precondition<'_> {
         if planted!(view.filtered > self.filtered, Bug::FilterUnchecked => false) {
             return Some(Conflict::Filtered);
         }
-        if planted!(view.incorporated_through() > self.tree_checked_through, Bug::IncorporationUnchecked => false) {
-            return Some(Conflict::GenerationIncorporated);
+        if planted!(view.has_more_than(self.tree_checked), Bug::IncorporationUnchecked => false) {
+            return Some(Conflict::TreeChanged);
         }
         self.reads.iter().position(|read| read.has_newer_in_memory(view)).map(Conflict::NewerVersion)
     }

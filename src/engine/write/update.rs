@@ -107,11 +107,11 @@ impl WritePath {
         mode: WriteMode<'_>,
     ) -> Result<bool> {
         let reads = [ReadKey::new(key, newest.number)];
-        let mut tree_checked_through = newest.tree_checked_through;
-        // Terminates: a round is repeated only if a whole generation has moved to the tree during it.
+        let mut tree_checked = newest.tree_checked;
+        // Terminates: a round is repeated only if a whole generation or an ingest has come to the tree during it.
         loop {
             let precondition =
-                Precondition { reads: &reads, tree_checked_through, filtered: newest.filtered, registered: None };
+                Precondition { reads: &reads, tree_checked, filtered: newest.filtered, registered: None };
             match self.write_key(key, KeyChange::to_value(value), Some(&precondition), mode)? {
                 WriteOutcome::Written(_) => return Ok(true),
                 WriteOutcome::Conflict(
@@ -120,12 +120,12 @@ impl WritePath {
                 // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer
                 // delete may already be gone from the tree, but only together with all older versions; a key that was
                 // absent then and is absent now is unchanged.
-                WriteOutcome::Conflict(Conflict::GenerationIncorporated) => {
+                WriteOutcome::Conflict(Conflict::TreeChanged) => {
                     let view = self.read.view.load_full();
                     if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.number {
                         return Ok(false);
                     }
-                    tree_checked_through = view.incorporated_through();
+                    tree_checked = view.tree_mark();
                 }
             }
         }

@@ -216,7 +216,7 @@ impl WritePath {
     /// Begins a write: borrows the thread's state, for which closing waits (rule X1). Before anything is written, a value
     /// file too. An error once the store is closing.
     #[inline]
-    fn begin(&self, mode: WriteMode<'_>) -> Result<Borrowed<'_>> {
+    pub(super) fn begin(&self, mode: WriteMode<'_>) -> Result<Borrowed<'_>> {
         mode.check_opening(self.read.opening)?;
         // Before any lock: in a forked child its holder may not exist.
         self.read.check_process()?;
@@ -279,7 +279,7 @@ impl WritePath {
     }
 
     /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.
-    fn write_value(&self, value: &[u8]) -> Result<ValueReference> {
+    pub(crate) fn write_value(&self, value: &[u8]) -> Result<ValueReference> {
         let mut wait = None;
         loop {
             let has_room = self.health.check_put().and_then(|()| {
@@ -365,6 +365,11 @@ impl WritePath {
         self.read.check_open()?;
         let _call = self.begin_call()?;
         self.log.sync()
+    }
+
+    /// Makes every write up to a number durable, with the value files of those writes.
+    pub(super) fn sync_log_through(&self, number: SequenceNumber) -> Result<()> {
+        self.log.sync_through(number)
     }
 
     /// Lets a transaction commit, or a caller sync. Closing waits until the guard is dropped. An error once the store is

@@ -22,6 +22,7 @@ fn sample() -> (BranchFooter, Vec<u8>) {
         range_tombstones_at: 16 * PAGE,
         properties_at: 17 * PAGE,
         properties_bytes: 7_000,
+        common_number: None,
     };
     let mut page = vec![0xcc; PAGE_BYTES];
     footer.encode(OWNER, &mut page);
@@ -41,6 +42,29 @@ fn decode(page: &[u8]) -> Result<BranchFooter> {
 fn round_trips() {
     let (footer, page) = sample();
     assert_eq!(decode(&page).unwrap(), footer);
+}
+
+/// An ingested file has its number in the footer, first 0, then another one. A torn footer is found by its checksum.
+#[test]
+fn the_common_number_round_trips() {
+    let (footer, plain) = sample();
+    for number in [SequenceNumber::ZERO, SequenceNumber(77), SequenceNumber(SequenceNumber::MAX.0 - 1)] {
+        let ingested = BranchFooter { common_number: Some(number), ..footer };
+        let mut page = vec![0xcc; PAGE_BYTES];
+        ingested.encode(OWNER, &mut page);
+        assert_eq!(decode(&page).unwrap(), ingested);
+        // Without the mark the number is not expected, and the other way round.
+        page[PAGE_HEADER_BYTES + 50] = 0;
+        resum(&mut page);
+        assert!(decode(&page).is_err());
+    }
+    let mut marked = plain;
+    marked[PAGE_HEADER_BYTES + 50] = 1;
+    resum(&mut marked);
+    assert!(decode(&marked).is_err());
+    let mut impossible = vec![0; PAGE_BYTES];
+    BranchFooter { common_number: Some(SequenceNumber::MAX), ..footer }.encode(OWNER, &mut impossible);
+    assert!(decode(&impossible).is_err());
 }
 
 /// A file with range tombstones only has no leaves and no root. A file with entries has a root.

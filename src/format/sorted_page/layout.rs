@@ -17,6 +17,8 @@
 
 /// Bytes before the prefix.
 pub const HEADER_BYTES: usize = 24;
+/// Where the base is.
+pub const BASE_AT: usize = 8;
 /// Most bytes of a head.
 pub const HEAD_BYTES_MAX: usize = 8;
 /// Most bytes of a tag.

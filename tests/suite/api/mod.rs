@@ -5,6 +5,7 @@ mod compaction_filters;
 mod compression;
 mod events;
 mod examples;
+mod ingest;
 mod item_cache;
 mod iterators;
 mod key_ranges;

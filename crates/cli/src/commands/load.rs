@@ -2,7 +2,7 @@
 //!
 //! 1. Every input is opened before the store is created, so a wrong file name does not create an empty store.
 //! 2. The load stops at a bad line unless `--skip-bad` is given: all pairs before the line are written, none after it.
-//! 3. Memory is bounded by one batch (`loader.rs`).
+//! 3. Memory is bounded by one batch (`loader.rs`). With `--sorted` there are no batches, and a bad line leaves nothing.
 
 use super::loader::{Loaded, Loader, add_final_statistics};
 use crate::arguments::{Common, Load};
@@ -27,8 +27,11 @@ pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
         None => Progress::of_bytes(inputs.iter().map(|input| input.length).sum()),
     };
     let db = common.open_or_create()?;
-    let mut loader =
-        Loader::new(&db, (load.within.open_or_create(&db)?, common.write_options()), load.batch, &progress);
+    let keyspace = load.within.open_or_create(&db)?;
+    let mut loader = match load.sorted {
+        true => Loader::of_sorted(&db, keyspace, &progress)?,
+        false => Loader::new(&db, (keyspace, common.write_options()), load.batch, &progress),
+    };
     let mut skipped = 0;
     let reading = Reading { hex: common.hex, literal: load.literal, header: load.header };
     let loading = match load.ycsb {
@@ -38,10 +41,15 @@ pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
             load_pairs(&mut loader, pairs, load, &progress, &mut skipped)
         }),
     };
-    let finished = loader.finish();
+    let finished = if load.sorted && loading.is_err() {
+        loader.abandon();
+        Ok(())
+    } else {
+        loader.finish()
+    };
     progress.finish();
     let loaded = loader.loaded();
-    loading.map_err(|failure| explain(failure, &loaded)).and(finished)?;
+    loading.map_err(|failure| explain(failure, load.sorted, &loaded)).and(finished)?;
     let mut report = Report::new();
     loaded.add_to(&mut report);
     if load.skip_bad {
@@ -92,13 +100,16 @@ fn generated(records: u64, load: &Load) -> Pairs {
 }
 
 /// Adds to the message how to continue past a bad line.
-fn explain(failure: Failure, loaded: &Loaded) -> Failure {
+fn explain(failure: Failure, is_sorted: bool, loaded: &Loaded) -> Failure {
     match failure {
         Failure::Input(InputError::Bad { name, line, why }) => {
-            let why = format!(
-                "{why}\nthe {} pairs before it are loaded; fix the line and load again, or pass --skip-bad",
-                loaded.keys
-            );
+            let why = match is_sorted {
+                true => format!("{why}\nnothing is loaded; fix the line and load again"),
+                false => format!(
+                    "{why}\nthe {} pairs before it are loaded; fix the line and load again, or pass --skip-bad",
+                    loaded.keys
+                ),
+            };
             Failure::Input(InputError::Bad { name, line, why })
         }
         other => other,

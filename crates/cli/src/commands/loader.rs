@@ -1,15 +1,19 @@
-//! Collects pairs into batches, writes them, and reports the load statistics. For commands that load many pairs.
+//! Collects pairs into batches, writes them, and reports the load statistics. Sorted pairs are ingested instead, all at once. For
+//! commands that load many pairs.
 
 use crate::failure::Failure;
 use crate::input::Pair;
 use crate::process;
 use crate::progress::Progress;
 use crate::report::{Report, grouped};
-use alluvium::{Db, Keyspace, WriteBatch, WriteOptions};
+use alluvium::{Db, Ingest, Keyspace, WriteBatch, WriteOptions};
 use std::time::{Duration, Instant};
 
 /// A batch of this many bytes is written even if it has fewer pairs than `batch_pairs`.
 const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// So many pairs of an ingest are added between two reports of progress.
+const INGESTED_PER_REPORT: u64 = 1024;
 
 /// Statistics of a load.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +26,7 @@ pub struct Loaded {
     pub elapsed: Duration,
 }
 
-/// Writes pairs in batches.
+/// Writes pairs in batches, or ingests them.
 pub struct Loader<'a> {
     db: &'a Db,
     keyspace: Keyspace,
@@ -31,6 +35,8 @@ pub struct Loader<'a> {
     progress: &'a Progress,
     batch: WriteBatch,
     batch_bytes: usize,
+    /// In place of batches, if the pairs are sorted.
+    ingest: Option<Ingest>,
     loaded: Loaded,
     started: Instant,
 }
@@ -44,11 +50,26 @@ impl<'a> Loader<'a> {
         progress: &'a Progress,
     ) -> Self {
         let (batch, loaded, started) = (WriteBatch::new(), Loaded::default(), Instant::now());
-        Self { db, keyspace, options, batch_pairs, progress, batch, batch_bytes: 0, loaded, started }
+        Self { db, keyspace, options, batch_pairs, progress, batch, batch_bytes: 0, ingest: None, loaded, started }
     }
 
-    /// Adds a pair to the batch and writes the batch when it is full.
+    /// An empty loader that ingests pairs, which come in ascending order of their keys.
+    pub fn of_sorted(db: &'a Db, keyspace: Keyspace, progress: &'a Progress) -> Result<Self, Failure> {
+        let ingest = Some(keyspace.ingest()?);
+        Ok(Self { ingest, ..Self::new(db, (keyspace, WriteOptions::default()), 1, progress) })
+    }
+
+    /// Adds a pair to the ingest, or to the batch, which is written when it is full.
     pub fn add(&mut self, pair: Pair) -> Result<(), Failure> {
+        if let Some(ingest) = &mut self.ingest {
+            ingest.put(&pair.key, &pair.value)?;
+            self.loaded.keys += 1;
+            self.loaded.bytes += (pair.key.len() + pair.value.len()) as u64;
+            if self.loaded.keys.is_multiple_of(INGESTED_PER_REPORT) {
+                self.progress.advance(self.loaded.keys);
+            }
+            return Ok(());
+        }
         self.batch_bytes += pair.key.len() + pair.value.len();
         self.batch.within(&self.keyspace).put(pair.key, pair.value);
         if self.batch.len() as u64 >= self.batch_pairs || self.batch_bytes >= BATCH_BYTES_MAX {
@@ -67,9 +88,20 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Writes the last batch, even after an error, and makes everything durable in branch files, so that the next
+    /// Drops what was to be ingested: nothing of it is loaded.
+    pub fn abandon(&mut self) {
+        self.ingest = None;
+        self.loaded = Loaded::default();
+    }
+
+    /// Ends the ingest, or writes the last batch, even after an error, and makes everything durable in branch files, so that the next
     /// command need not replay the log. If the disk has no space for that, the log keeps it.
     pub fn finish(&mut self) -> Result<(), Failure> {
+        if let Some(ingest) = self.ingest.take() {
+            ingest.commit()?;
+            self.progress.advance(self.loaded.keys);
+            return Ok(());
+        }
         if !self.batch.is_empty() {
             self.write()?;
         }

@@ -22,6 +22,7 @@ mod point;
 mod prometheus;
 mod repair;
 mod scan;
+mod shell;
 mod soak;
 mod stat;
 mod stat_watch;
@@ -60,6 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Check(check) => file_system::check(common, check),
         Command::Bench(bench) => bench::run(common, bench),
         Command::Soak(soak) => soak::run(common, soak),
+        Command::Shell(asked) => shell::run(common, asked),
         Command::Completions(asked) => completions::run(asked),
     }
 }

@@ -135,6 +135,9 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
         ("files rewritten to drop dead data", stats.live_rewrites),
     ];
     rows.extend(tree_work.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
+    if stats.ingests > 0 {
+        rows.push(("ingested", format!("{} in {} ingests", size(stats.ingested_bytes), grouped(stats.ingests))));
+    }
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
@@ -300,6 +303,8 @@ fn statistics(stats: &Stats) -> Report {
         .size("quiet_credit_bytes", credit, stats.quiet_credit_bytes)
         .decimal("write_amplification", "", stats.write_amplification())
         .count("incorporations", "", stats.incorporations)
+        .size("ingested_bytes", "", stats.ingested_bytes)
+        .count("ingests", "", stats.ingests)
         .count("jobs", "", stats.jobs)
         .count("splits", "", stats.splits)
         .count("joins", "", stats.joins)

@@ -37,7 +37,7 @@ pub fn apply(context: EditContext<'_>, outcome: Outcome, version: &Arc<LevelsVer
         Change::Nothing => {}
         Change::Incorporate { parts, through } => {
             added = parts.take();
-            incorporated = Some(through);
+            incorporated = through;
             editor.add(&added, Output::NewRun { level: 0 });
         }
         Change::Compact { inputs, output, merged, skipped, .. } => {

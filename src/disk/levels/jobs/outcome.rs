@@ -30,8 +30,9 @@ impl Outcome {
 pub enum Change {
     /// No change.
     Nothing,
-    /// A new run of level 0.
-    Incorporate { parts: NewParts, through: SequenceNumber },
+    /// A new run of level 0. `through`: all of memory up to this number is in the levels then; `None` if it does not come
+    /// from memory.
+    Incorporate { parts: NewParts, through: Option<SequenceNumber> },
     /// The merged run, and the part files of deeper levels, replace the inputs.
     Compact { inputs: Vec<Input>, output: Output, merged: MergedRun, skipped: Vec<Skipped>, is_move: bool },
 }

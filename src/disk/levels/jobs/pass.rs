@@ -15,6 +15,7 @@ use crate::disk::levels::plan::compaction::{Compaction, Output};
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::levels::tuning::{LevelsTuning, OVERLAPPED_FILES_MAX};
 use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::runs::ingest_writer::IngestForm;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::output::{NewParts, OutputWriter};
 use crate::disk::runs::pass::{PassOutput, PassRules};
@@ -126,6 +127,20 @@ impl Pass<'_> {
         let writer = OutputWriter::new(self.context, cuts, small, self.tuning.shape.file_bytes);
         // What comes from memory is young, also if there is no other level yet.
         writer.with_filter_bits(self.tuning.filter_bits(height)).deepest(height == 0 && level > 0)
+    }
+}
+
+/// How an ingest writes files for level 0: as an incorporation does.
+pub fn ingest_form(tuning: &LevelsTuning, version: &LevelsVersion) -> IngestForm {
+    let (cuts, height) = match tuning.is_leveled() {
+        true => (bounds(version, version.targets().base(), 1), version.targets().height(0)),
+        false => (Vec::new(), version.height(0) as usize),
+    };
+    IngestForm {
+        cuts: cuts.into(),
+        bytes_min: tuning.small_file_bytes(),
+        bytes_max: tuning.shape.file_bytes,
+        filter_bits: tuning.filter_bits(height),
     }
 }
 

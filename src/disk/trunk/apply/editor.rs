@@ -194,9 +194,9 @@ impl<'a> Editor<'a> {
         Applied { edit: self.edit, tree, obsolete, obsolete_maplets, claim }
     }
 
-    /// The edit says that memory up to this number was incorporated, with so many bytes of users' keys and values.
-    pub fn note_incorporated(&mut self, through: SequenceNumber, user_bytes: u64) {
-        self.edit.incorporated = Some(through);
+    /// So many bytes of users' keys and values come in, and the edit says that all of memory up to this number has.
+    pub fn note_incorporated(&mut self, through: Option<SequenceNumber>, user_bytes: u64) {
+        self.edit.incorporated = through;
         self.credit = self.credit.incorporated(user_bytes);
     }
 

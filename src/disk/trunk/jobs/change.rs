@@ -41,8 +41,9 @@ impl Outcome {
 pub enum Change {
     /// No change.
     Nothing,
-    /// A new bundle at the root, of so many bytes of users' keys and values.
-    Incorporate { parts: NewParts, through: SequenceNumber, user_bytes: u64 },
+    /// A new bundle at the root, of so many bytes of users' keys and values. `through`: all of memory up to this number is
+    /// in the tree then; `None` if it does not come from memory.
+    Incorporate { parts: NewParts, through: Option<SequenceNumber>, user_bytes: u64 },
     /// The references that are active for the child move to the child.
     Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
     /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite

@@ -77,6 +77,8 @@ fn full() -> Stats {
         splits: 135,
         joins: 136,
         live_rewrites: 137,
+        ingested_bytes: 195,
+        ingests: 196,
         reused_bytes: 138,
         garbage_bytes: 139,
         garbage_slowed_writes: 140,

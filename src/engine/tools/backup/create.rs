@@ -69,8 +69,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn run(&mut self) -> Result<()> {
-        source::incorporate(self.engine)?;
-        let (state, version) = source::take(self.engine);
+        let (state, version) = source::take(self.engine)?;
         self.report.number = state.incorporated.0;
         let taken = self.take_files(&state);
         drop(version);

@@ -68,8 +68,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn run(&mut self) -> Result<()> {
-        source::incorporate(self.engine)?;
-        let (state, version) = source::take(self.engine);
+        let (state, version) = source::take(self.engine)?;
         self.report.number = state.incorporated.0;
         planted!(Bug::CheckpointPublishedFirst => { self.target.publish(&state)?; });
         let linked = self.link_all(&state);

@@ -4,10 +4,12 @@
 use crate::branch::{file_name, maplet_name};
 use crate::disk::Version;
 use crate::engine::engine::Engine;
+use crate::engine::state::generation::Generation;
 use crate::format::page::PAGE_BYTES;
 use crate::io::OpenMode;
 use crate::manifest::ManifestState;
 use crate::util::planted::planted;
+use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use crate::value::value_file_name;
 use std::collections::BTreeSet;
@@ -18,8 +20,7 @@ pub(in crate::engine::tools) struct Needed {
     pub(in crate::engine::tools) bytes: u64,
 }
 
-/// Incorporates all writes that have returned.
-pub(in crate::engine::tools) fn incorporate(engine: &Engine) -> Result<()> {
+fn incorporate(engine: &Engine) -> Result<()> {
     let background = &engine.background;
     if engine.read.expiry.due().is_some() {
         // What was written last gets its date, so that it does not grow younger in the copy.
@@ -28,14 +29,31 @@ pub(in crate::engine::tools) fn incorporate(engine: &Engine) -> Result<()> {
     planted!(background.generations.incorporate_all(), Bug::CheckpointWithoutSwitch => Ok(()))
 }
 
-/// The state of a store that has the tree of this one now, and no log; and the version with which the files of the tree stay.
-pub(in crate::engine::tools) fn take(engine: &Engine) -> (ManifestState, Version) {
-    let (state, version) = {
+/// Incorporates all writes that have returned. Returns the state of a store that has the tree of this one now, and no log; and
+/// the version with which the files of the tree stay.
+pub(in crate::engine::tools) fn take(engine: &Engine) -> Result<(ManifestState, Version)> {
+    loop {
+        incorporate(engine)?;
         // Every tree is published under this lock.
         let edits = engine.background.publisher.edits.lock();
-        (edits.manifest.state().clone(), engine.read.view.load().disk.clone())
-    };
-    (state_of_copy(engine, state), version)
+        let view = engine.read.view.load();
+        let mut state = edits.manifest.state().clone();
+        let ingested = view.ingested.max(state.incorporated);
+        let is_in_memory = |generation: &Arc<Generation>| {
+            generation.start() < ingested
+                && !(generation.memtable.is_empty() && generation.memtable.range_tombstones().is_empty())
+        };
+        // *Otherwise:* a write comes after the incorporation, then an ingest, and the copy has the ingest without the write.
+        let is_split = ingested > state.incorporated && view.generations.iter().any(is_in_memory);
+        if planted!(is_split, Bug::CheckpointWithoutSwitch => false) {
+            continue;
+        }
+        // All up to there is in the tree.
+        state.incorporated = ingested;
+        let version = view.disk.clone();
+        drop(edits);
+        return Ok((state_of_copy(engine, state), version));
+    }
 }
 
 fn state_of_copy(engine: &Engine, mut state: ManifestState) -> ManifestState {

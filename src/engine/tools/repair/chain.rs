@@ -1,6 +1,7 @@
 //! Reads branch files with disjoint key ranges one after the other and skips damaged parts. One thread.
 
 use crate::branch::{BranchContext, LostRange, SalvageCursor};
+use crate::format::manifest_edit::BranchMeta;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
@@ -25,12 +26,20 @@ pub(crate) struct Chain {
     next: usize,
     current: Option<SalvageCursor>,
     readings: FileReadings,
+    /// The number of the entries of ingested files, if the manifest has it.
+    common_number: SequenceNumber,
 }
 
 impl Chain {
     /// Requires `files` in key order.
     pub(crate) fn new(context: &Arc<BranchContext>, files: Vec<FileNumber>, readings: &FileReadings) -> Self {
-        Self { context: Arc::clone(context), files, next: 0, current: None, readings: Arc::clone(readings) }
+        let (context, readings) = (Arc::clone(context), Arc::clone(readings));
+        Self { context, files, next: 0, current: None, readings, common_number: SequenceNumber::ZERO }
+    }
+
+    /// Of one file that the manifest has.
+    pub(crate) fn of(context: &Arc<BranchContext>, meta: &BranchMeta, readings: &FileReadings) -> Self {
+        Self { common_number: meta.number_max, ..Self::new(context, vec![meta.file], readings) }
     }
 
     /// If the current file has no more entries, moves to the next file that has one.
@@ -47,7 +56,7 @@ impl Chain {
             }
             let Some(file) = self.files.get(self.next) else { return Ok(()) };
             self.next += 1;
-            let mut cursor = SalvageCursor::open(&self.context, *file)?;
+            let mut cursor = SalvageCursor::open(&self.context, *file, self.common_number)?;
             cursor.seek_first()?;
             self.current = Some(cursor);
         }

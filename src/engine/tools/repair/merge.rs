@@ -146,7 +146,7 @@ pub(crate) fn rewrite(
     report: &mut RepairReport,
 ) -> Result<(Option<BranchMeta>, Vec<FileReading>)> {
     let readings = FileReadings::default();
-    let mut cursor = Chain::new(context, vec![meta.file], &readings);
+    let mut cursor = Chain::of(context, meta, &readings);
     let mut builder: Option<BranchBuilder> = None;
     cursor.seek_first()?;
     while cursor.valid() {

@@ -58,6 +58,12 @@ pub trait NamedKeyspace {
     /// Puts several pairs by one write.
     fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()>;
 
+    /// Ingests pairs with the keys 0 to `count`, as eight bytes in order, and values of `value_size` bytes that `fill` makes.
+    /// An error of engines that are not compared in this.
+    fn ingest(&self, _count: u64, _value_size: usize, _fill: &dyn Fn(u64, &mut [u8])) -> Result<()> {
+        Err("does not ingest in this comparison".into())
+    }
+
     /// Reads a value; false if there is none.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 

@@ -69,6 +69,15 @@ impl NamedKeyspace for OurKeyspace<'_> {
         Ok(self.db.write(batch)?)
     }
 
+    fn ingest(&self, count: u64, value_size: usize, fill: &dyn Fn(u64, &mut [u8])) -> Result<()> {
+        let (mut ingest, mut value) = (self.keyspace.ingest()?, vec![0; value_size]);
+        for number in 0..count {
+            fill(number, &mut value);
+            ingest.put(number.to_be_bytes(), &value)?;
+        }
+        Ok(ingest.commit().map(drop)?)
+    }
+
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         Ok(self.keyspace.get_into(key, value)?)
     }

@@ -3,11 +3,17 @@
 use super::{KeyspaceSetup, KeyspaceStore, NamedKeyspace};
 use alluvium_bench::engine::Result;
 use rocksdb::statistics::{StatsLevel, Ticker};
-use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, DB, Options, WaitForCompactOptions, WriteBatch};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, DB, IngestExternalFileOptions, Options, SstFileWriter,
+    WaitForCompactOptions, WriteBatch,
+};
 use std::path::PathBuf;
 
 /// The family that every store has, and that is not counted here.
 const DEFAULT: &str = "default";
+
+/// The size of the files that are ingested: that of a file of its levels by default.
+const SST_BYTES: u64 = 64 << 20;
 
 struct Rocks {
     db: DB,
@@ -77,6 +83,27 @@ impl NamedKeyspace for Family<'_> {
         let mut batch = WriteBatch::default();
         pairs.iter().for_each(|(key, value)| batch.put_cf(self.family, key, value));
         Ok(self.db.write(batch)?)
+    }
+
+    fn ingest(&self, count: u64, value_size: usize, fill: &dyn Fn(u64, &mut [u8])) -> Result<()> {
+        let (mut value, mut files) = (vec![0; value_size], Vec::new());
+        let options = Options::default();
+        let mut number = 0;
+        while number < count {
+            let path = self.db.path().join(format!("ingest{}.sst", files.len()));
+            let mut writer = SstFileWriter::create(&options);
+            writer.open(&path)?;
+            while number < count && writer.file_size() < SST_BYTES {
+                fill(number, &mut value);
+                writer.put(number.to_be_bytes(), &value)?;
+                number += 1;
+            }
+            writer.finish()?;
+            files.push(path);
+        }
+        let mut ingest = IngestExternalFileOptions::default();
+        ingest.set_move_files(true);
+        Ok(self.db.ingest_external_file_cf_opts(&self.family, &ingest, files)?)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {

@@ -1,0 +1,179 @@
+//! An ingest in progress: its files, and how they become part of the store. One thread.
+//!
+//! The files are written without a number and outside the tree, so readers, writers and snapshots notice nothing. Only the
+//! end, which takes a few syncs of the disk whatever the size, touches what others use (`docs/concurrency.md`, I).
+
+use super::in_memory;
+use super::report::IngestReport;
+use crate::disk::{CompleteParts, IngestWriter};
+use crate::engine::engine::Engine;
+use crate::engine::types::bounds::EncodedRange;
+use crate::engine::types::keyspace_info::KeyspaceInfo;
+use crate::engine::types::options::Durability;
+use crate::engine::types::user_key::UserKey;
+use crate::engine::write::ingest::Ingested;
+use crate::engine::write::mode::WriteMode;
+use crate::engine::write::sizes::check_sizes;
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, limits};
+
+/// How often all of memory is incorporated because it has keys of the range, before writers of the range have to wait.
+const FREE_ROUNDS: usize = 2;
+
+/// See the module. If it is dropped, nothing of it remains.
+pub(crate) struct Ingestion {
+    engine: Arc<Engine>,
+    info: Arc<KeyspaceInfo>,
+    /// `None` after a failure.
+    writer: Option<IngestWriter>,
+    /// The encoded key of the last pair.
+    last: Vec<u8>,
+    pairs: u64,
+    user_bytes: u64,
+    /// The value files of large values, each with a reference of this ingest.
+    values: Vec<FileNumber>,
+}
+
+impl Ingestion {
+    /// An ingest into a keyspace.
+    pub(crate) fn begin(engine: &Arc<Engine>, info: &Arc<KeyspaceInfo>) -> Result<Self> {
+        engine.read.check_open()?;
+        engine.health.check()?;
+        info.check()?;
+        let writer = engine.background.disk.ingest_writer(&engine.read.view.load().disk);
+        Ok(Self {
+            engine: Arc::clone(engine),
+            info: Arc::clone(info),
+            writer: Some(writer),
+            last: Vec::new(),
+            pairs: 0,
+            user_bytes: 0,
+            values: Vec::new(),
+        })
+    }
+
+    /// Adds a pair, whose key must be greater than all before.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        check_sizes(key, Some(value))?;
+        self.engine.read.check_open()?;
+        let encoded = UserKey::new(self.info.id, key).encoded();
+        if self.pairs > 0 && encoded <= self.last {
+            return Err(self.out_of_order(key));
+        }
+        let Some(writer) = &mut self.writer else { return Err(failed()) };
+        let added = if writer.begins_part() { make_room(&self.engine, writer.part_bytes()) } else { Ok(()) };
+        let added = added.and_then(|()| {
+            let user_bytes = (key.len() + value.len()) as u64;
+            if value.len() < limits::VALUE_FILE_BYTES_MIN {
+                return writer.add(&encoded, Kind::Put, value, user_bytes);
+            }
+            let reference = self.engine.write.write_value(value)?;
+            self.values.push(reference.file);
+            writer.add(&encoded, Kind::ValueReference, &reference.encode(), user_bytes)
+        });
+        if let Err(error) = added {
+            // The file may lack a part of the pair.
+            self.writer = None;
+            return Err(error.into_disk_full());
+        }
+        self.last = encoded;
+        self.pairs += 1;
+        self.user_bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    fn out_of_order(&self, key: &[u8]) -> Error {
+        let last = self.last.get(KeyspaceId::BYTES..).unwrap_or_default();
+        let relation = if last == key { "equals" } else { "is less than" };
+        Error::InvalidArgument(format!(
+            "pair {} of the ingest, with the key \"{}\", is out of order: its key {relation} that of the pair before it, \"{}\"; \
+             keys must ascend, byte by byte",
+            self.pairs + 1,
+            key.escape_ascii(),
+            last.escape_ascii()
+        ))
+    }
+
+    /// Bytes of files so far, without those of large values.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.writer.as_ref().map_or(0, IngestWriter::bytes)
+    }
+
+    /// Makes all pairs part of the store, at one number, durably.
+    pub(crate) fn commit(mut self) -> Result<IngestReport> {
+        let writer = self.writer.take().ok_or_else(failed)?;
+        let engine = Arc::clone(&self.engine);
+        // Closing waits for the end of this call (rule X2).
+        let _call = engine.write.begin_call()?;
+        self.info.check()?;
+        let parts = writer.finish().map_err(Error::into_disk_full)?;
+        if parts.is_empty() {
+            return engine.health.check().map(|()| IngestReport::default());
+        }
+        let (files, file_bytes) = (parts.count() as u64, parts.bytes());
+        let number = self.publish(parts).map_err(Error::into_disk_full)?;
+        engine.background.scheduler.wake_workers();
+        Ok(IngestReport { number, pairs: self.pairs, user_bytes: self.user_bytes, files, file_bytes })
+    }
+
+    fn publish(&self, parts: CompleteParts) -> Result<u64> {
+        let engine = &*self.engine;
+        let range = range_of(&parts);
+        // While writers of the range need not wait.
+        let mut rounds = 0;
+        while rounds < FREE_ROUNDS && in_memory::has_any(&engine.read, &range)? {
+            engine.background.generations.incorporate_all()?;
+            rounds += 1;
+        }
+        let keyspaces = [Arc::clone(&self.info)];
+        let keyspaces = if self.info.id == KeyspaceId::DEFAULT { &[][..] } else { &keyspaces[..] };
+        let mode = WriteMode::new(Durability::Sync, keyspaces);
+        let ingested = Ingested { range: &range, pairs: self.pairs, user_bytes: self.user_bytes, mode };
+        let (number, footers) = engine.write.ingest(
+            &ingested,
+            // Rule I2. Ends: no key of the range can be written meanwhile.
+            || {
+                while in_memory::has_any(&engine.read, &range)? {
+                    engine.background.generations.incorporate_all()?;
+                }
+                Ok(())
+            },
+            |number| {
+                let user_bytes = parts.user_bytes();
+                let (parts, footers) = parts.give_number(number)?;
+                let outcome = engine.background.disk.ingested(parts, user_bytes);
+                engine.background.publisher.publish_ingest(outcome, number, &range)?;
+                Ok(footers)
+            },
+        )?;
+        // Nobody waits for this.
+        footers.sync().inspect_err(|error| engine.background.log.poison_disk(error))?;
+        Ok(number.0)
+    }
+}
+
+impl Drop for Ingestion {
+    fn drop(&mut self) {
+        // What the store needs has references of its branch files by now.
+        self.values.iter().for_each(|file| self.engine.read.value_file_refs.release(*file));
+        if !self.values.is_empty() {
+            self.engine.background.scheduler.wake_workers();
+        }
+    }
+}
+
+/// From the first key to the last one.
+fn range_of(parts: &CompleteParts) -> EncodedRange {
+    let (first, last) = parts.key_range().unwrap_or_default();
+    (first.to_vec(), Some([last, &[0]].concat()))
+}
+
+/// Fails if so many bytes would take what a full disk needs.
+fn make_room(engine: &Engine, bytes: u64) -> Result<()> {
+    engine.health.check_put()?;
+    if engine.background.space.has_room_for_value(bytes) { Ok(()) } else { Err(engine.read.values.no_space()) }
+}
+
+fn failed() -> Error {
+    Error::InvalidArgument("the ingest has failed before; begin another one".into())
+}
