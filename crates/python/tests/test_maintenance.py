@@ -67,7 +67,7 @@ def test_ingest(path: Path) -> None:
         with pytest.raises(alluvium.InvalidArgumentError, match="pair 2 of the ingest.* is out of order"):
             db.ingest([(b"b", b"1"), (b"a", b"2")])
         with pytest.raises(TypeError):
-            db.ingest([(b"x", "text")])
+            db.ingest([(b"x", "text")])  # type: ignore[list-item]
 
         def failing() -> Iterator[tuple[bytes, bytes]]:
             yield b"x", b"1"
