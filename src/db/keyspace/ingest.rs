@@ -16,7 +16,7 @@ impl Keyspace {
     /// Begins to ingest pairs in ascending order of their keys. It costs a fraction of what puts cost: the pairs are written
     /// once, as branch files, not to the log and not to memory, and where nothing overlaps them they are never rewritten.
     ///
-    /// Until [`Ingest::commit`] nobody sees a pair. Then all of them enter the store at once, durably, as if one batch had
+    /// Until [`Ingest::commit`] no reader sees a pair. Then all of them enter the store at once, durably, as if one batch had
     /// put them: older values of their keys are replaced, snapshots and iterators from before keep what they had, and a crash
     /// leaves all or nothing. Keys in the same range that are not among the pairs stay as they are.
     ///

@@ -146,7 +146,7 @@ impl Ingestion {
                 Ok(footers)
             },
         )?;
-        // Nobody waits for this.
+        // No other thread waits for this.
         footers.sync().inspect_err(|error| engine.background.log.poison_disk(error))?;
         Ok(number.0)
     }

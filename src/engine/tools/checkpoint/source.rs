@@ -39,10 +39,8 @@ pub(in crate::engine::tools) fn take(engine: &Engine) -> Result<(ManifestState, 
         let view = engine.read.view.load();
         let mut state = edits.manifest.state().clone();
         let ingested = view.ingested.max(state.incorporated);
-        let is_in_memory = |generation: &Arc<Generation>| {
-            generation.start() < ingested
-                && !(generation.memtable.is_empty() && generation.memtable.range_tombstones().is_empty())
-        };
+        let is_in_memory =
+            |generation: &Arc<Generation>| generation.start() < ingested && !generation.memtable.is_empty();
         // *Otherwise:* a write comes after the incorporation, then an ingest, and the copy has the ingest without the write.
         let is_split = ingested > state.incorporated && view.generations.iter().any(is_in_memory);
         if planted!(is_split, Bug::CheckpointWithoutSwitch => false) {
