@@ -33,6 +33,8 @@ pub struct Setup {
     pub sync: bool,
     /// Threads for background work, if they can be set.
     pub background_threads: usize,
+    /// Of the memory, what the benchmark itself needs: [`HARNESS_BYTES`], or less where it is known.
+    pub harness_bytes: u64,
 }
 
 /// How to open an engine with its own default options.
@@ -71,7 +73,7 @@ impl Setup {
     /// One of several stores that share the remaining memory and the background threads.
     pub fn part(self, count: u64) -> Self {
         let count = count.max(1);
-        let memory_bytes = self.budget_bytes() / count + HARNESS_BYTES;
+        let memory_bytes = self.budget_bytes() / count + self.harness_bytes;
         let background_threads = (self.background_threads / count as usize).max(1);
         Self { memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
     }
@@ -90,7 +92,7 @@ impl Setup {
 
     /// Everything except the harness's memory, for engines with one budget.
     pub fn budget_bytes(&self) -> u64 {
-        self.memory_bytes.saturating_sub(HARNESS_BYTES).max(self.memory_bytes / 2)
+        self.memory_bytes.saturating_sub(self.harness_bytes).max(self.memory_bytes / 2)
     }
 }
 
@@ -127,6 +129,7 @@ mod tests {
             data_bytes: 0,
             sync: false,
             background_threads: 2,
+            harness_bytes: HARNESS_BYTES,
         }
     }
 

@@ -18,6 +18,7 @@ fn setup(directory: PathBuf, sync: bool) -> Setup {
         data_bytes: 1 << 20,
         sync,
         background_threads: 2,
+        harness_bytes: super::HARNESS_BYTES,
     }
 }
 

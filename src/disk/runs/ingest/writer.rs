@@ -1,0 +1,186 @@
+//! The ingest writer: writes sorted pairs, which never were in memory, as the part files of a run. All of them get one
+//! number, once they are complete. One thread.
+//!
+//! A part file ends at a cut, which is a key at which files of the component end, or at its largest size.
+
+use super::pairs::Pair;
+use crate::branch::{
+    Branch, BranchBuilder, BranchContext, WriteBehind, file_name, set_common_number, sync_common_number,
+};
+use crate::disk::runs::output::NewParts;
+use crate::disk::runs::run::Key;
+use crate::format::manifest_edit::BranchMeta;
+use crate::merge::EntryRef;
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
+use std::collections::VecDeque;
+
+/// Where part files end, and how they are stored.
+#[derive(Debug)]
+pub struct IngestForm {
+    /// Keys, ascending.
+    pub cuts: VecDeque<Key>,
+    /// From this size on a file ends at a cut.
+    pub bytes_min: u64,
+    /// At this size it ends after any key.
+    pub bytes_max: u64,
+    /// Of the remainders in the filters.
+    pub filter_bits: u32,
+}
+
+/// See the module. If it is dropped, its files are removed.
+pub struct IngestWriter {
+    context: Arc<BranchContext>,
+    /// Without the cuts already passed.
+    form: IngestForm,
+    /// Called with the largest size of a file before each.
+    admit: Option<Box<Admit>>,
+    behind: Option<Arc<WriteBehind>>,
+    builder: Option<BranchBuilder>,
+    complete: CompleteParts,
+}
+
+/// Fails if there is no space for a file of so many bytes.
+pub type Admit = dyn Fn(u64) -> Result<()> + Send;
+
+/// Part files that are on the disk, durable except for their names and their number. If they are dropped, they are removed.
+pub struct CompleteParts {
+    context: Arc<BranchContext>,
+    metas: Vec<BranchMeta>,
+    /// Bytes of users' keys and values in them.
+    user_bytes: u64,
+}
+
+impl IngestWriter {
+    /// A writer without a file.
+    pub fn new(context: &Arc<BranchContext>, form: IngestForm) -> Self {
+        let complete = CompleteParts { context: Arc::clone(context), metas: Vec::new(), user_bytes: 0 };
+        Self { context: Arc::clone(context), form, admit: None, behind: None, builder: None, complete }
+    }
+
+    /// Asks for the space of each file.
+    pub fn admitted(self, admit: impl Fn(u64) -> Result<()> + Send + 'static) -> Self {
+        Self { admit: Some(Box::new(admit)), ..self }
+    }
+
+    /// Has another thread write to the files, if there can be one.
+    pub(super) fn write_behind(self) -> Self {
+        Self { behind: WriteBehind::start(&self.context), ..self }
+    }
+
+    /// Adds a pair, whose encoded key is greater than all before.
+    pub fn add(&mut self, pair: Pair<'_>) -> Result<()> {
+        let Pair { key, kind, value, user_bytes } = pair;
+        if self.ends_before(key) {
+            self.end_part()?;
+        }
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            empty => {
+                self.admit.as_ref().map_or(Ok(()), |admit| admit(self.form.bytes_max))?;
+                let mut builder = BranchBuilder::create(&self.context)?.with_filter_bits(self.form.filter_bits);
+                if let Some(behind) = &self.behind {
+                    builder = builder.write_behind(behind);
+                }
+                empty.insert(builder.numbered_later())
+            }
+        };
+        builder.add(EntryRef { key, number: SequenceNumber::ZERO, kind, value })?;
+        self.complete.user_bytes += user_bytes;
+        Ok(())
+    }
+
+    fn ends_before(&mut self, key: &[u8]) -> bool {
+        let mut is_crossed = false;
+        while self.form.cuts.pop_front_if(|cut| **cut <= *key).is_some() {
+            is_crossed = true;
+        }
+        let bytes = self.builder.as_ref().map_or(0, BranchBuilder::bytes);
+        bytes > 0 && (bytes >= self.form.bytes_max || (is_crossed && bytes >= self.form.bytes_min))
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.complete.metas.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Bytes of all files so far.
+    pub fn bytes(&self) -> u64 {
+        self.complete.bytes() + self.builder.as_ref().map_or(0, BranchBuilder::bytes)
+    }
+
+    /// Completes the last file.
+    pub fn finish(mut self) -> Result<CompleteParts> {
+        self.end_part()?;
+        Ok(self.complete)
+    }
+}
+
+impl CompleteParts {
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.metas.is_empty()
+    }
+
+    /// The number of files.
+    pub fn count(&self) -> usize {
+        self.metas.len()
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.metas.iter().map(|meta| meta.bytes).sum()
+    }
+
+    /// Bytes of users' keys and values in them.
+    pub fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
+    /// The smallest and the greatest key; `None` without a file.
+    pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
+        Some((&self.metas.first()?.key_min, &self.metas.last()?.key_max))
+    }
+
+    /// Gives all entries a number. Afterwards the files can become part of the store.
+    pub fn give_number(mut self, number: SequenceNumber) -> Result<(NewParts, NumberedFooters)> {
+        for meta in &mut self.metas {
+            set_common_number(&self.context, meta, number)?;
+        }
+        let metas = std::mem::take(&mut self.metas);
+        let parts = metas.iter().map(|meta| Branch::new(&self.context, meta.clone())).collect();
+        Ok((NewParts::new(parts), NumberedFooters { context: Arc::clone(&self.context), metas }))
+    }
+}
+
+impl Drop for CompleteParts {
+    fn drop(&mut self) {
+        for meta in &self.metas {
+            self.context.cache.remove_file(meta.file);
+            // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
+            let _ = self.context.storage.remove(&file_name(meta.file));
+        }
+    }
+}
+
+/// Footers with a number that is not durable yet.
+pub struct NumberedFooters {
+    context: Arc<BranchContext>,
+    metas: Vec<BranchMeta>,
+}
+
+impl NumberedFooters {
+    /// Makes them durable. For files that are part of the store, or were a moment ago.
+    pub fn sync(self) -> Result<()> {
+        for meta in &self.metas {
+            match sync_common_number(&self.context, meta) {
+                // A merge has rewritten it meanwhile.
+                Err(error) if error.is_not_found() => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
