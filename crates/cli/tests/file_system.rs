@@ -2,13 +2,18 @@
 //!
 //! Every test waits for what it expects, never for a time.
 
-use crate::support::{Done, Store, command, finish, mounts::with_private_mounts};
+use crate::support::mounts::{skip, with_private_mounts};
+use crate::support::{Done, Store, command, finish};
+use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Runs a command without `--db`.
 fn run(arguments: &[&str]) -> Done {
@@ -47,19 +52,7 @@ impl Place {
 
     /// Mounts in the foreground; returns when it says so.
     fn serve(&self, more: &[&str]) -> Served {
-        let mut child = command(&self.arguments(more))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let served = Served { child };
-        let expected = format!("mounted {} at {}; unmount with", text(&self.path), text(&self.mount));
-        assert!(line.starts_with(&expected), "{line:?}, {:?}", served.end());
-        served
+        Served::begin(command(&self.arguments(more)), &self.path, &self.mount)
     }
 
     fn unmount(&self) -> Done {
@@ -77,6 +70,19 @@ struct Served {
 }
 
 impl Served {
+    /// Starts a command that mounts a store in the foreground; returns when it says so.
+    fn begin(mut command: Command, store: &Path, mount: &Path) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let served = Self { child };
+        let expected = format!("mounted {} at {}; unmount with", text(store), text(mount));
+        assert!(line.starts_with(&expected), "{line:?}, {:?}", served.end());
+        served
+    }
+
     fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
@@ -285,6 +291,104 @@ fn limits_are_set_by_mkfs_and_by_mount() {
         place.unmount().expect(0);
         assert_eq!(served.end().0, Some(0));
         place.check();
+    });
+}
+
+/// A user without privileges, with the command line in a directory that is the user's.
+struct User {
+    directory: tempfile::TempDir,
+}
+
+impl User {
+    /// Nobody, on all systems of this kind.
+    const ID: u32 = 65534;
+
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        // The user may have no way to where the tests were built.
+        fs::copy(env!("CARGO_BIN_EXE_alluvium"), directory.path().join("alluvium")).unwrap();
+        for name in ["home", "home/mount"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+            chown(directory.path().join(name), Some(Self::ID), Some(Self::ID)).unwrap();
+        }
+        Self { directory }
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        self.directory.path().join("home").join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.directory.path().join("alluvium"));
+        command.env_remove("ALLUVIUM_DB").args(["--memory", "16M"]).args(arguments).uid(Self::ID).gid(Self::ID);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Done {
+        finish(self.command(arguments), b"")
+    }
+
+    /// A program of the system with one argument.
+    fn program(&self, name: &str, argument: &Path) -> Command {
+        let mut command = Command::new(name);
+        command.arg(argument).uid(Self::ID).gid(Self::ID);
+        command
+    }
+
+    /// The device as it is where users have desktops: everyone may open it. For the mounts of this thread.
+    fn open_device(&self) {
+        let directory = self.directory.path().join("devices");
+        fs::create_dir(&directory).unwrap();
+        mount(Some("devices"), &directory, Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
+        let device = directory.join("fuse");
+        let number = fs::metadata("/dev/fuse").unwrap().rdev();
+        mknod(&device, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(number >> 8, number & 0xff)).unwrap();
+        fs::set_permissions(&device, Permissions::from_mode(0o666)).unwrap();
+        mount(Some(&device), "/dev/fuse", None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+    }
+}
+
+#[test]
+fn a_user_without_privileges_mounts_and_unmounts_through_fusermount3() {
+    let name = "a_user_without_privileges_mounts_and_unmounts_through_fusermount3";
+    if let Err(error) = Command::new("fusermount3").arg("--version").output() {
+        return skip(&format!("{name}: no fusermount3 (package fuse3): {error}"));
+    }
+    with_private_mounts(name, || {
+        let user = User::new();
+        user.open_device();
+        let (store, mount) = (user.home("store"), user.home("mount"));
+        user.run(&["mkfs", text(&store)]).expect(0);
+        let serve = || Served::begin(user.command(&["mount", text(&mount), text(&store)]), &store, &mount);
+        let read = || finish(user.program("cat", &mount.join("file")), b"").expect(0).out;
+
+        // Unmounted by a command.
+        let served = serve();
+        finish(user.program("tee", &mount.join("file")), b"silt").expect(0);
+        assert_eq!(read(), b"silt");
+        let error = fs::metadata(mount.join("file")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EACCES), "it is the user's alone");
+        user.run(&["mount", text(&mount), text(&store)]).refused(2, "is mounted at");
+        let mut inside = user.program("tail", Path::new("-f"));
+        let mut inside = inside.current_dir(&mount).stdin(Stdio::piped()).spawn().unwrap();
+        user.run(&["unmount", text(&mount)]).refused(2, "is in use");
+        inside.kill().unwrap();
+        inside.wait().unwrap();
+        user.run(&["unmount", text(&mount)]).expect(0);
+        let (code, said) = served.end();
+        assert!(code == Some(0) && said.is_empty(), "{code:?}, {said}");
+        user.run(&["unmount", text(&mount)]).refused(2, "no SkipFS is mounted at");
+
+        // Unmounted at a signal.
+        let served = serve();
+        assert_eq!(read(), b"silt");
+        served.signal(Signal::SIGTERM);
+        let (code, said) = served.end();
+        assert!(code == Some(0) && said.is_empty(), "{code:?}, {said}");
+        assert!(fs::read_dir(&mount).unwrap().next().is_none(), "it is unmounted");
+        let report = user.run(&["check", "--json", text(&store)]).expect(0).json();
+        assert_eq!((&report["files"], &report["sound"]), (&1.into(), &true.into()), "{report}");
     });
 }
 
