@@ -47,4 +47,4 @@ pub use origins::{Origin, Origins};
 pub use read::CacheOnlyPages;
 pub use read::{BatchedPages, BlockingPages, Pages, PinnedPages, Stopped, ValuelessPages, WholeFilter};
 pub use scan::{BranchCursor, Purpose, Target, search_together};
-pub use write::{BranchBuilder, set_common_number, sync_common_number};
+pub use write::{BranchBuilder, WriteBehind, set_common_number, sync_common_number};

@@ -9,3 +9,4 @@ mod model;
 mod range_tombstones;
 mod read_ahead;
 mod whole_filter;
+mod write_behind;

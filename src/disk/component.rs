@@ -13,7 +13,7 @@ use super::kind::{DiskComponent, kind_of};
 use super::levels::{Levels, LevelsTuning};
 use super::runs::figures::Written;
 use super::runs::from_memory::FromMemory;
-use super::runs::ingest_writer::IngestWriter;
+use super::runs::ingest::IngestWriter;
 use super::runs::jobs::progress::Progress;
 use super::runs::output::NewParts;
 use super::runs::requested_range::RequestedRange;

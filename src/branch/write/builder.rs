@@ -13,6 +13,7 @@ use super::leaf_size::LeafSize;
 use super::packer::Packer;
 use super::page_writer::{NewPage, PageWriter};
 use super::range_tombstones;
+use super::write_behind::WriteBehind;
 use crate::branch::context::{BranchContext, file_name};
 use crate::branch::read::fences::{self, FencesBuilder};
 use crate::cache::PageBuffer;
@@ -116,6 +117,12 @@ impl BranchBuilder {
     pub fn for_deepest_level(mut self) -> Self {
         self.is_deep = true;
         self.leaf_size = LeafSize::new(self.context.compression_of(self.keyspace, true));
+        self
+    }
+
+    /// Has another thread write the file. It is durable only after `WriteBehind::wait`.
+    pub fn write_behind(mut self, behind: &Arc<WriteBehind>) -> Self {
+        self.writer.write_behind(Arc::clone(behind));
         self
     }
 

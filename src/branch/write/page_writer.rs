@@ -3,6 +3,7 @@
 //!
 //! Invariant: `flushed + filled` is the length of the file so far. Both are multiples of `PAGE_BYTES`.
 
+use super::write_behind::WriteBehind;
 use crate::branch::branch::page_number;
 use crate::branch::context::BranchContext;
 use crate::cache::{Page, PageBuffer, PageTable};
@@ -42,11 +43,13 @@ pub struct PageWriter {
     owner: PageOwner,
     file: Arc<dyn StorageFile>,
     table: Arc<PageTable>,
-    /// `None` only after the drop.
+    /// `None` only after a failed write, and after the drop.
     buffer: Option<AlignedBuffer>,
     filled: usize,
     flushed: u64,
     last: Range<usize>,
+    /// Writes full buffers; `None`: this thread does.
+    behind: Option<Arc<WriteBehind>>,
 }
 
 const _: () = assert!(crate::branch::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
@@ -69,7 +72,13 @@ impl PageWriter {
             filled: 0,
             flushed: 0,
             last: 0..0,
+            behind: None,
         }
+    }
+
+    /// Has another thread write full buffers.
+    pub fn write_behind(&mut self, behind: Arc<WriteBehind>) {
+        self.behind = Some(behind);
     }
 
     /// Inserts a page into the cache, in the form in which pages are read: header, then raw payload.
@@ -141,8 +150,17 @@ impl PageWriter {
 
     fn flush(&mut self) -> Result<()> {
         if self.filled > 0 {
-            let buffer = self.buffer.as_deref().unwrap_or_default();
-            self.file.write_all_at(&buffer[..self.filled], self.flushed)?;
+            match (&self.behind, self.buffer.take()) {
+                (Some(behind), Some(full)) => {
+                    let next = behind.write(Arc::clone(&self.file), full, self.filled, self.flushed)?;
+                    self.buffer = Some(next);
+                }
+                (_, buffer) => {
+                    self.buffer = buffer;
+                    let buffer = self.buffer.as_deref().unwrap_or_default();
+                    self.file.write_all_at(&buffer[..self.filled], self.flushed)?;
+                }
+            }
             self.flushed += self.filled as u64;
             self.filled = 0;
             self.last = 0..0;
@@ -150,10 +168,13 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Writes the rest of the buffer and syncs the file. Returns its length.
+    /// Writes the rest of the buffer and syncs the file, or has another thread do it. Returns its length.
     pub fn finish(&mut self) -> Result<u64> {
         self.flush()?;
-        self.file.sync()?;
+        match &self.behind {
+            Some(behind) => behind.end(Arc::clone(&self.file))?,
+            None => self.file.sync()?,
+        }
         Ok(self.flushed)
     }
 }

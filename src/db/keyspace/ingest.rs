@@ -65,7 +65,8 @@ impl Ingest {
     /// - `InvalidArgument` for a key that is out of order, and for a key or value that is too large. The pair is not added, and
     ///   the ingest may go on.
     /// - `DiskFull` if the pair would take space that deletes need on a full disk, or if there is none; `Io`; `Closed`. Then the
-    ///   ingest cannot go on.
+    ///   ingest cannot go on. Threads of the ingest build its files, so this may be the error of an earlier pair; that of the last
+    ///   pairs comes from `commit`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.ingestion.put(key.as_ref(), value.as_ref())
     }

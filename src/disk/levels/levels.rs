@@ -19,7 +19,7 @@ use crate::cache::ReservedBuffers;
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
 use crate::disk::runs::garbage;
-use crate::disk::runs::ingest_writer::IngestWriter;
+use crate::disk::runs::ingest::IngestWriter;
 use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::output::NewParts;

@@ -4,7 +4,7 @@
 pub mod figures;
 pub mod from_memory;
 pub mod garbage;
-pub mod ingest_writer;
+pub mod ingest;
 pub mod jobs;
 pub mod load;
 pub mod merged_run;

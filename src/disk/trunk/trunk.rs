@@ -22,7 +22,7 @@ use super::tree::tree::Tree;
 use crate::branch::{Branch, BranchContext, Maplet};
 use crate::disk::runs::figures::{Counters, Written};
 use crate::disk::runs::from_memory::FromMemory;
-use crate::disk::runs::ingest_writer::{IngestForm, IngestWriter};
+use crate::disk::runs::ingest::{IngestForm, IngestWriter};
 use crate::disk::runs::jobs::claims::{ClaimGuard, Claims};
 use crate::disk::runs::jobs::progress::Progress;
 use crate::disk::runs::output::NewParts;

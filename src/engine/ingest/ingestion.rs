@@ -1,12 +1,13 @@
-//! An ingest in progress: its files, and how they become part of the store. One thread.
+//! An ingest in progress: its files, and how they become part of the store. The caller's thread.
 //!
 //! The files are written without a number and outside the tree, so readers, writers and snapshots notice nothing. Only the
 //! end, which takes a few syncs of the disk whatever the size, touches what others use (`docs/concurrency.md`, I).
 
 use super::in_memory;
 use super::report::IngestReport;
-use crate::disk::{CompleteParts, IngestWriter};
+use crate::disk::{CompleteParts, IngestPipeline, Pair};
 use crate::engine::engine::Engine;
+use crate::engine::scheduler::Driver;
 use crate::engine::types::bounds::EncodedRange;
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::options::Durability;
@@ -22,10 +23,10 @@ const FREE_ROUNDS: usize = 2;
 
 /// See the module. If it is dropped, nothing of it remains.
 pub(crate) struct Ingestion {
+    /// `None` after a failure. Dropped first: its threads use the engine.
+    pipeline: Option<IngestPipeline>,
     engine: Arc<Engine>,
     info: Arc<KeyspaceInfo>,
-    /// `None` after a failure.
-    writer: Option<IngestWriter>,
     /// The encoded key of the last pair.
     last: Vec<u8>,
     pairs: u64,
@@ -40,11 +41,15 @@ impl Ingestion {
         engine.read.check_open()?;
         engine.health.check()?;
         info.check()?;
-        let writer = engine.background.disk.ingest_writer(&engine.read.view.load().disk);
+        let may_have_threads = engine.background.scheduler.driver() == Driver::Threads;
+        let writer = engine.background.disk.ingest_writer(&engine.read.view.load().disk).admitted({
+            let engine = Arc::clone(engine);
+            move |bytes| make_room(&engine, bytes)
+        });
         Ok(Self {
+            pipeline: Some(IngestPipeline::new(writer, may_have_threads)),
             engine: Arc::clone(engine),
             info: Arc::clone(info),
-            writer: Some(writer),
             last: Vec::new(),
             pairs: 0,
             user_bytes: 0,
@@ -56,29 +61,33 @@ impl Ingestion {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_sizes(key, Some(value))?;
         self.engine.read.check_open()?;
-        let encoded = UserKey::new(self.info.id, key).encoded();
-        if self.pairs > 0 && encoded <= self.last {
+        UserKey::new(self.info.id, key).with_encoded(|encoded| self.put_encoded(encoded, key, value))
+    }
+
+    fn put_encoded(&mut self, encoded: &[u8], key: &[u8], value: &[u8]) -> Result<()> {
+        if self.pairs > 0 && *encoded <= *self.last {
             return Err(self.out_of_order(key));
         }
-        let Some(writer) = &mut self.writer else { return Err(failed()) };
-        let added = if writer.begins_part() { make_room(&self.engine, writer.part_bytes()) } else { Ok(()) };
-        let added = added.and_then(|()| {
-            let user_bytes = (key.len() + value.len()) as u64;
-            if value.len() < limits::VALUE_FILE_BYTES_MIN {
-                return writer.add(&encoded, Kind::Put, value, user_bytes);
-            }
-            let reference = self.engine.write.write_value(value)?;
-            self.values.push(reference.file);
-            writer.add(&encoded, Kind::ValueReference, &reference.encode(), user_bytes)
-        });
+        let Some(pipeline) = &mut self.pipeline else { return Err(failed()) };
+        let user_bytes = (key.len() + value.len()) as u64;
+        let mut add = |kind, value: &[u8]| pipeline.add(Pair { key: encoded, kind, value, user_bytes });
+        let added = if value.len() < limits::VALUE_FILE_BYTES_MIN {
+            add(Kind::Put, value)
+        } else {
+            self.engine.write.write_value(value).and_then(|reference| {
+                self.values.push(reference.file);
+                add(Kind::ValueReference, &reference.encode())
+            })
+        };
         if let Err(error) = added {
-            // The file may lack a part of the pair.
-            self.writer = None;
+            // The files may lack a part of the pair.
+            self.pipeline = None;
             return Err(error.into_disk_full());
         }
-        self.last = encoded;
+        self.last.clear();
+        self.last.extend_from_slice(encoded);
         self.pairs += 1;
-        self.user_bytes += (key.len() + value.len()) as u64;
+        self.user_bytes += user_bytes;
         Ok(())
     }
 
@@ -96,17 +105,17 @@ impl Ingestion {
 
     /// Bytes of files so far, without those of large values.
     pub(crate) fn file_bytes(&self) -> u64 {
-        self.writer.as_ref().map_or(0, IngestWriter::bytes)
+        self.pipeline.as_ref().map_or(0, IngestPipeline::bytes)
     }
 
     /// Makes all pairs part of the store, at one number, durably.
     pub(crate) fn commit(mut self) -> Result<IngestReport> {
-        let writer = self.writer.take().ok_or_else(failed)?;
+        let pipeline = self.pipeline.take().ok_or_else(failed)?;
         let engine = Arc::clone(&self.engine);
         // Closing waits for the end of this call (rule X2).
         let _call = engine.write.begin_call()?;
         self.info.check()?;
-        let parts = writer.finish().map_err(Error::into_disk_full)?;
+        let parts = pipeline.finish().map_err(Error::into_disk_full)?;
         if parts.is_empty() {
             return engine.health.check().map(|()| IngestReport::default());
         }

@@ -15,7 +15,7 @@ use crate::disk::levels::plan::compaction::{Compaction, Output};
 use crate::disk::levels::state::version::LevelsVersion;
 use crate::disk::levels::tuning::{LevelsTuning, OVERLAPPED_FILES_MAX};
 use crate::disk::runs::from_memory::FromMemory;
-use crate::disk::runs::ingest_writer::IngestForm;
+use crate::disk::runs::ingest::IngestForm;
 use crate::disk::runs::merged_run::MergedRun;
 use crate::disk::runs::output::{NewParts, OutputWriter};
 use crate::disk::runs::pass::{PassOutput, PassRules};

@@ -65,7 +65,7 @@ impl IngestWriter {
 
     /// Has another thread write to the files, if there can be one.
     pub(super) fn write_behind(self) -> Self {
-        Self { behind: WriteBehind::start(&self.context), ..self }
+        Self { behind: WriteBehind::start(), ..self }
     }
 
     /// Adds a pair, whose encoded key is greater than all before.
@@ -114,6 +114,7 @@ impl IngestWriter {
     /// Completes the last file.
     pub fn finish(mut self) -> Result<CompleteParts> {
         self.end_part()?;
+        self.behind.as_ref().map_or(Ok(()), |behind| behind.wait())?;
         Ok(self.complete)
     }
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod races;
+mod threads;
 
 use crate::support::{Last, Random, expect_sound, expect_sound_closed, setting, tiny, tiny_levels, tiny_skip};
 use alluvium::internals::DeterministicDb;
