@@ -73,13 +73,13 @@ pub use aio::{
 pub use db::TracingListener;
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BackupInfo, BackupOptions, BackupReport, BackupVerification,
-    Backups, BatchKeyspace, BranchFile, Cancellation, Change, CheckProgress, CheckpointOptions, CheckpointReport,
+    Backups, BatchKeyspace, BranchFile, Call, Cancellation, Change, CheckProgress, CheckpointOptions, CheckpointReport,
     CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
-    Event, EventListener, Goal, Ingest, IngestReport, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, LevelFilters,
-    LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned,
-    PinnedPairs, ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport,
-    Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys,
-    TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
+    Event, EventListener, Goal, Ingest, IngestReport, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, Latencies,
+    Latency, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation,
+    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources,
+    ResourcesBuilder, RestoreReport, Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter,
+    TransactionKeys, TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::{CompactionFilter, FilterDecision, FilterPair, MergeOperator};
 pub use util::fork::ForkCount;

@@ -1,6 +1,7 @@
 //! `Db`: compaction of everything, flushes, checkpoints, checks and statistics.
 
 use super::db::Db;
+use crate::engine::latency::Latencies;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::state::budget::check_write_limit;
 use crate::engine::tools::backup::{self, BackupOptions, BackupReport};
@@ -322,6 +323,40 @@ impl Db {
     /// ```
     pub fn stats(&self) -> Stats {
         self.engine.background.statistics.gather()
+    }
+
+    /// How long calls took since the store was opened, or since the last `reset_latencies`; `None` without
+    /// `Options::latencies`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Call, Db, Options};
+    /// let db = Db::open(directory.path(), Options::new().latencies(true))?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.get("elbe")?;
+    /// let latencies = db.latencies().expect("they are measured");
+    /// let gets = latencies.get(Call::Get).expect("there was one");
+    /// println!("{} gets, 99% took at most {:?}", gets.count, gets.p99);
+    /// println!("{latencies}"); // a table
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn latencies(&self) -> Option<Latencies> {
+        self.engine.read.latencies.latencies()
+    }
+
+    /// Forgets the latencies of all calls so far, for instance at the end of an interval.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options};
+    /// let db = Db::open(directory.path(), Options::new().latencies(true))?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.reset_latencies();
+    /// assert!(db.latencies().expect("they are measured").is_empty());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn reset_latencies(&self) {
+        self.engine.read.latencies.reset();
     }
 
     /// Lists the branch files of the tree from the root down: newer data before older.

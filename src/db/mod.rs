@@ -23,6 +23,7 @@ mod within;
 
 pub use crate::branch::Compression;
 pub use crate::engine::ingest::IngestReport;
+pub use crate::engine::latency::{Call, Latencies, Latency};
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::resources::resources::{Resources, ResourcesBuilder};
 pub use crate::engine::scheduler::pause::BackgroundPause;

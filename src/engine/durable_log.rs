@@ -11,6 +11,7 @@
 //!    during the sync that follows.
 
 use super::directory::locks::LockCheck;
+use super::latency::Call;
 use super::read::read_path::ReadPath;
 use super::scheduler::Scheduler;
 use super::shared_components::SharedComponents;
@@ -80,6 +81,7 @@ impl DurableLog {
             return Ok(());
         }
         self.check_lock()?;
+        let _timed = self.read.latencies.time(Call::Sync);
         let read = &self.read;
         let synced = self.log.sync_through(&read.sequencer, number, &|| read.values.sync());
         synced.inspect_err(|error| {

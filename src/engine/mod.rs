@@ -9,6 +9,7 @@
 //! | `resources` | memory and threads that several stores share |
 //! | `types` | plain data of the public interface: options, statistics, batches |
 //! | `directory` | the files of a store's directory: their names, locks and owners |
+//! | `latency` | how long calls take |
 //! | `filtering` | what compaction filters need: the gate for snapshots, counters |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
 //! | `expiry` | keyspaces whose pairs expire |
@@ -35,6 +36,7 @@ pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod filtering;
 pub(crate) mod ingest;
+pub(crate) mod latency;
 pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;

@@ -4,6 +4,7 @@
 use crate::branch::{BranchContext, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::expiry::Expiry;
+use crate::engine::latency::LatencyHistograms;
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::resources::resources::Resources;
@@ -41,6 +42,7 @@ pub(super) struct FileReaders {
     values: ValueFiles,
     pub(super) value_file_refs: Arc<ValueFileRefs>,
     cache: Arc<PageCache>,
+    measures_latencies: bool,
     pub(super) branches: Arc<BranchContext>,
 }
 
@@ -71,7 +73,7 @@ impl FileReaders {
         }
         let values = ValueFiles::new(Arc::clone(storage), state.identity.database).read_in(mode);
         storage.set_store_bytes(state.branches.values().map(|meta| meta.bytes).sum());
-        Self { values, value_file_refs, cache: Arc::clone(cache), branches }
+        Self { values, value_file_refs, cache: Arc::clone(cache), measures_latencies: options.latencies, branches }
     }
 
     /// The read path over these readers. `last` is the number of the last write.
@@ -83,6 +85,10 @@ impl FileReaders {
         view: ViewCell,
         merge_operators: Arc<MergeOperators>,
     ) -> ReadPath {
+        let latencies = match self.measures_latencies {
+            true => LatencyHistograms::new(snapshots.clock()),
+            false => LatencyHistograms::default(),
+        };
         ReadPath {
             storage,
             sequencer: Sequencer::new(last),
@@ -101,6 +107,7 @@ impl FileReaders {
             merge_operators,
             keyspaces: Keyspaces::default(),
             expiry: Expiry::default(),
+            latencies,
             opening: OpeningId::next(),
             process: fork::ForkCount::current(),
         }

@@ -4,6 +4,7 @@
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, Pages};
 use crate::cache::Item;
+use crate::engine::latency::Call;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::view::{TreeMark, View};
 use crate::engine::types::key_change::refused;
@@ -51,6 +52,7 @@ pub(crate) struct NewestVersion {
 impl ReadPath {
     /// Replaces the contents of `out` by the newest value at or below `at`. Returns false if there is none.
     pub(crate) fn get_at(&self, key: UserKey<&[u8]>, at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
+        let _timed = self.latencies.time(Call::Get);
         out.clear();
         let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();

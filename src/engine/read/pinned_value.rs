@@ -2,6 +2,7 @@
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, PinnedPages};
+use crate::engine::latency::Call;
 use crate::engine::types::user_key::UserKey;
 use crate::merge::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
@@ -105,6 +106,7 @@ impl std::fmt::Debug for Pinned {
 impl ReadPath {
     /// Like `get_at`, without a copy where possible.
     pub(crate) fn get_pinned_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<Option<Pinned>> {
+        let _timed = self.latencies.time(Call::Get);
         let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         let (mut pages, mut out) = (PinnedPages::new(), Vec::new());

@@ -6,6 +6,7 @@ use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::LevelFigures;
 use crate::engine::expiry::Expiry;
+use crate::engine::latency::LatencyHistograms;
 use crate::engine::state::keyspaces::Keyspaces;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::range_deletes::RangeDeletes;
@@ -45,6 +46,7 @@ pub(crate) struct ReadPath {
     pub(crate) merge_operators: Arc<MergeOperators>,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) expiry: Expiry,
+    pub(crate) latencies: LatencyHistograms,
     pub(crate) opening: OpeningId,
     /// The process that opened the store.
     pub(crate) process: fork::ForkCount,

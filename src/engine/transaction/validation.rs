@@ -6,6 +6,7 @@
 //! has marked a range until then.
 
 use super::read_set::ReadSet;
+use crate::engine::latency::Call;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::{TreeMark, View};
 use crate::engine::types::bounds::EncodedRange;
@@ -35,6 +36,7 @@ impl WritePath {
         if effects.is_empty() {
             return Ok(());
         }
+        let _timed = self.read.latencies.time(Call::Commit);
         if planted!(reads.is_empty(), Bug::ReadsUnchecked => true) {
             return self.write_all(effects, None, mode).map(drop);
         }

@@ -9,6 +9,7 @@ use super::mode::WriteMode;
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::sizes::check_sizes;
 use super::write_path::WritePath;
+use crate::engine::latency::Call;
 use crate::engine::read::get::NewestVersion;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::key_change::KeyChange;
@@ -77,6 +78,7 @@ impl WritePath {
         mode: WriteMode<'_>,
         decide: &mut dyn FnMut(Option<&[u8]>) -> Decision<'v>,
     ) -> Result<Option<Cow<'v, [u8]>>> {
+        let _timed = self.read.latencies.time(Call::Update);
         check_sizes(key.bytes, None)?;
         let mut old = Vec::new();
         loop {

@@ -9,6 +9,7 @@ use super::sizes::{check_batch, check_range, check_sizes};
 use super::throttle::Throttle;
 use super::writer_threads::{Borrowed, RetiredStates, ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
+use crate::engine::latency::Call;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::shared_components::SharedComponents;
@@ -90,12 +91,14 @@ impl WritePath {
 
     /// Puts (`Some`) or deletes (`None`) one key.
     pub(crate) fn write_one(&self, key: UserKey<&[u8]>, value: Option<&[u8]>, mode: WriteMode<'_>) -> Result<()> {
+        let _timed = self.read.latencies.time(Call::Write);
         check_sizes(key.bytes, value)?;
         self.write_key(key, KeyChange::to_value(value), None, mode).map(drop)
     }
 
     /// Merges an operand into one key.
     pub(crate) fn merge(&self, key: UserKey<&[u8]>, operand: &[u8], mode: WriteMode<'_>) -> Result<()> {
+        let _timed = self.read.latencies.time(Call::Write);
         self.check_operand(key, operand)?;
         self.write_key(key, KeyChange::Merge(operand), None, mode).map(drop)
     }
@@ -128,6 +131,7 @@ impl WritePath {
 
     /// Deletes a range of keys. Returns the number of the write; `ZERO` if the range is empty.
     pub(crate) fn delete_range(&self, range: UserRange, mode: WriteMode<'_>) -> Result<SequenceNumber> {
+        let _timed = self.read.latencies.time(Call::Write);
         check_range(&range)?;
         let deleted = if range.is_empty() { Vec::new() } else { vec![range] };
         Ok(match self.write_all(&Effects { writes: Vec::new(), deleted }, None, mode)? {
@@ -152,6 +156,7 @@ impl WritePath {
 
     /// Applies a batch.
     pub(crate) fn write_batch(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        let _timed = self.read.latencies.time(Call::Write);
         let keyspaces = batch.take_keyspaces();
         let durability = self.durability_of(options.durability, batch.is_in_default(), &keyspaces);
         let mode = WriteMode { frees_space: options.frees_space, ..WriteMode::new(durability, &keyspaces) };

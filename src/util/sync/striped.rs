@@ -18,6 +18,11 @@ impl<T> Striped<T> {
         &self.0[thread_number() & (self.0.len() - 1)]
     }
 
+    /// The values of all groups.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|value| &**value)
+    }
+
     /// The sum over all groups.
     pub fn sum(&self, of: impl Fn(&T) -> u64) -> u64 {
         self.0.iter().map(|value| of(value)).sum()

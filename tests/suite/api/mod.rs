@@ -10,6 +10,7 @@ mod item_cache;
 mod iterators;
 mod key_ranges;
 mod keyspaces;
+mod latencies;
 mod levels;
 pub mod live_stats;
 mod merges;

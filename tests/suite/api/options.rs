@@ -70,6 +70,7 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
         merge_operator(Add) = Some(Arc::new(Add));
         compaction_filter(KeepAll) = Some(Arc::new(KeepAll));
         listener(|_: &Event| ()) = Some(Arc::new(|_: &Event| ()));
+        latencies(true) = true;
         force_cut(true) = true;
     }
     check! { WriteOptions,

@@ -3,6 +3,7 @@
 
 use super::Lookup;
 use crate::branch::{BlockingPages, Pages, ValuelessPages};
+use crate::engine::latency::Call;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::view::View;
 use crate::engine::types::user_key::UserKey;
@@ -11,6 +12,7 @@ use crate::util::{Kind, Result, SequenceNumber};
 impl ReadPath {
     /// Whether a key has a value at or below `at`.
     pub(crate) fn contains_at(&self, key: UserKey<&[u8]>, at: SequenceNumber) -> Result<bool> {
+        let _timed = self.latencies.time(Call::Get);
         let lookup = self.begin_lookup(key, at)?;
         let view = self.view.load();
         match is_value(self.newest_kind(&view, lookup, BlockingPages::new)?) {
