@@ -29,9 +29,9 @@ pub struct IngestPipeline {
 
 enum Stage {
     /// The caller builds, with each pair.
-    Direct(IngestWriter),
+    Direct(Box<IngestWriter>),
     /// There were so few pairs so far that they are all in the block.
-    Few(IngestWriter),
+    Few(Box<IngestWriter>),
     /// A thread builds.
     Thread(Builder),
     Failed,
@@ -54,7 +54,7 @@ struct Bytes {
 }
 
 enum Message {
-    Begin(IngestWriter),
+    Begin(Box<IngestWriter>),
     Block(PairBlock),
     /// There are no more pairs.
     End,
@@ -63,6 +63,7 @@ enum Message {
 impl IngestPipeline {
     /// A pipeline that ends in a writer without a file; with threads if it may have some.
     pub fn new(writer: IngestWriter, may_have_threads: bool) -> Self {
+        let writer = Box::new(writer);
         let stage = if may_have_threads { Stage::Few(writer) } else { Stage::Direct(writer) };
         Self { stage, block: PairBlock::default() }
     }
@@ -128,7 +129,7 @@ impl IngestPipeline {
 }
 
 /// Starts the threads, unless the system refuses one.
-fn begin(writer: IngestWriter) -> Stage {
+fn begin(writer: Box<IngestWriter>) -> Stage {
     let (filled, messages) = sync_channel(BLOCKS);
     let (returned, empty) = channel();
     let bytes = Arc::new(Bytes::default());
@@ -139,7 +140,7 @@ fn begin(writer: IngestWriter) -> Stage {
     });
     let Ok(thread) = thread else { return Stage::Direct(writer) };
     let mut builder = Builder { filled: Some(filled), empty, bytes, thread: Some(thread) };
-    match builder.send(Message::Begin(writer.write_behind())) {
+    match builder.send(Message::Begin(Box::new(writer.write_behind()))) {
         Ok(()) => Stage::Thread(builder),
         Err(_) => Stage::Failed,
     }
