@@ -44,7 +44,12 @@ impl Ingestion {
         let may_have_threads = engine.background.scheduler.driver() == Driver::Threads;
         let writer = engine.background.disk.ingest_writer(&engine.read.view.load().disk).admitted({
             let engine = Arc::clone(engine);
-            move |bytes| make_room(&engine, bytes)
+            Box::new(move |bytes, make| {
+                // *Otherwise:* the store closes, is opened again, and both openings make a file of one number.
+                let _call = engine.write.begin_call()?;
+                make_room(&engine, bytes)?;
+                make()
+            })
         });
         Ok(Self {
             pipeline: Some(IngestPipeline::new(writer, may_have_threads)),
@@ -74,7 +79,8 @@ impl Ingestion {
         let added = if value.len() < limits::VALUE_FILE_BYTES_MIN {
             add(Kind::Put, value)
         } else {
-            self.engine.write.write_value(value).and_then(|reference| {
+            let written = self.engine.write.begin_call().and_then(|_call| self.engine.write.write_value(value));
+            written.and_then(|reference| {
                 self.values.push(reference.file);
                 add(Kind::ValueReference, &reference.encode())
             })
@@ -112,10 +118,11 @@ impl Ingestion {
     pub(crate) fn commit(mut self) -> Result<IngestReport> {
         let pipeline = self.pipeline.take().ok_or_else(failed)?;
         let engine = Arc::clone(&self.engine);
+        // Before the call begins: the thread that builds needs calls of its own, which wait behind a thread that closes.
+        let parts = pipeline.finish().map_err(Error::into_disk_full)?;
         // Closing waits for the end of this call (rule X2).
         let _call = engine.write.begin_call()?;
         self.info.check()?;
-        let parts = pipeline.finish().map_err(Error::into_disk_full)?;
         if parts.is_empty() {
             return engine.health.check().map(|()| IngestReport::default());
         }

@@ -33,15 +33,16 @@ pub struct IngestWriter {
     context: Arc<BranchContext>,
     /// Without the cuts already passed.
     form: IngestForm,
-    /// Called with the largest size of a file before each.
+    /// Makes each file.
     admit: Option<Box<Admit>>,
     behind: Option<Arc<WriteBehind>>,
     builder: Option<BranchBuilder>,
     complete: CompleteParts,
 }
 
-/// Fails if there is no space for a file of so many bytes.
-pub type Admit = dyn Fn(u64) -> Result<()> + Send;
+/// Makes a file by a call of the function, unless there is no space for so many bytes, or the store is closed. It does not
+/// close before the function returns.
+pub type Admit = dyn Fn(u64, &mut dyn FnMut() -> Result<()>) -> Result<()> + Send;
 
 /// Part files that are on the disk, durable except for their names and their number. If they are dropped, they are removed.
 pub struct CompleteParts {
@@ -58,9 +59,9 @@ impl IngestWriter {
         Self { context: Arc::clone(context), form, admit: None, behind: None, builder: None, complete }
     }
 
-    /// Asks for the space of each file.
-    pub fn admitted(self, admit: impl Fn(u64) -> Result<()> + Send + 'static) -> Self {
-        Self { admit: Some(Box::new(admit)), ..self }
+    /// Makes each file as this says.
+    pub fn admitted(self, admit: Box<Admit>) -> Self {
+        Self { admit: Some(admit), ..self }
     }
 
     /// Has another thread write to the files, if there can be one.
@@ -74,20 +75,31 @@ impl IngestWriter {
         if self.ends_before(key) {
             self.end_part()?;
         }
-        let builder = match &mut self.builder {
-            Some(builder) => builder,
-            empty => {
-                self.admit.as_ref().map_or(Ok(()), |admit| admit(self.form.bytes_max))?;
-                let mut builder = BranchBuilder::create(&self.context)?.with_filter_bits(self.form.filter_bits);
-                if let Some(behind) = &self.behind {
-                    builder = builder.write_behind(behind);
-                }
-                empty.insert(builder.numbered_later())
-            }
-        };
+        if self.builder.is_none() {
+            self.builder = Some(self.begin_part()?);
+        }
+        let Some(builder) = &mut self.builder else { unreachable!("a part has begun") };
         builder.add(EntryRef { key, number: SequenceNumber::ZERO, kind, value })?;
         self.complete.user_bytes += user_bytes;
         Ok(())
+    }
+
+    fn begin_part(&self) -> Result<BranchBuilder> {
+        let mut made = None;
+        let mut make = || {
+            made = Some(BranchBuilder::create(&self.context)?);
+            Ok(())
+        };
+        match &self.admit {
+            Some(admit) => admit(self.form.bytes_max, &mut make)?,
+            None => make()?,
+        }
+        let Some(builder) = made else { unreachable!("an admitted file is made") };
+        let builder = builder.with_filter_bits(self.form.filter_bits).numbered_later();
+        Ok(match &self.behind {
+            Some(behind) => builder.write_behind(behind),
+            None => builder,
+        })
     }
 
     fn ends_before(&mut self, key: &[u8]) -> bool {

@@ -75,3 +75,21 @@ fn one_that_is_dropped_leaves_nothing() {
         assert_eq!((branches(&disk), of(&db).len()), (0, 0), "{pairs}");
     }
 }
+
+/// A regression test: the threads went on after the store was closed, and made files of numbers that the next opening takes,
+/// too.
+#[test]
+fn no_file_is_made_after_the_store_is_closed() {
+    for seed in 0..20 {
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        let mut entering = db.ingest().unwrap();
+        entering.put_all((0..PAIRS).map(pair)).unwrap();
+        db.close().unwrap();
+        disk.inject("(create) -> eio");
+        let error = entering.commit().unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error}");
+        disk.clear_faults();
+        assert!(open(&disk).is_empty().unwrap());
+    }
+}
