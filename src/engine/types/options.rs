@@ -122,7 +122,8 @@ pub struct Options {
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Gets events of the store: merges, stalls, a full disk, failures. `None`: there is none.
     pub listener: Option<Arc<dyn EventListener>>,
-    /// Measures how long calls take, for `Db::latencies`. It costs each call two looks at the clock, some 50 ns.
+    /// Measures how long calls take, for `Db::latencies`. It costs each call two looks at the clock and a lock that is
+    /// hardly ever contended.
     pub latencies: bool,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
