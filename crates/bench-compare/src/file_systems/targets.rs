@@ -7,7 +7,7 @@ use super::paths::Paths;
 use super::rocks_store::RocksStore;
 use super::stores::EngineStore;
 use super::{Backing, FileSystem, Requests, passthrough, private_mounts};
-use crate::engines::{Setup, ours};
+use crate::engines::{self, Setup, ours};
 use alluvium_bench::engine::Result;
 use alluvium_bench::{Component, LevelKnobs};
 use clap::ValueEnum;
@@ -172,7 +172,11 @@ fn setup(target: &Target) -> Result<Setup> {
         data_bytes: target.data_bytes,
         sync: false,
         background_threads: BACKGROUND_THREADS,
-        harness_bytes: HARNESS_BYTES + target.data_bytes / HARNESS_DATA,
+        harness_bytes: match target.face {
+            Face::Library => HARNESS_BYTES,
+            // Also the kernel's pages of the mount, which count towards the limit: with less it was killed.
+            Face::Mount => engines::HARNESS_BYTES,
+        } + target.data_bytes / HARNESS_DATA,
     })
 }
 
