@@ -300,7 +300,7 @@ struct User {
 }
 
 impl User {
-    /// Nobody, on all systems of this kind.
+    /// The number of the user `nobody`.
     const ID: u32 = 65534;
 
     fn new() -> Self {

@@ -48,7 +48,7 @@ fn all_pairs_arrive_in_order_and_stay() {
     assert_eq!(of(&open(&disk.power_cut(1))), expected);
 }
 
-/// Wherever the disk fails, at a later put or at the commit the caller is told, and nothing remains.
+/// Wherever the disk fails, a later put or the commit returns the error, and nothing remains.
 #[test]
 fn a_failure_reaches_the_caller_and_leaves_nothing() {
     for fault in ["(write name~.branch nth=2)", "(create name~.branch nth=2)", "(sync name~.branch nth=1)"] {
