@@ -37,6 +37,8 @@ impl WritePath {
         let announce = || self.committer.range_conflicts.announce_delete(vec![ingested.range.clone()], &read.sequencer);
         let _announced = planted!(Some(announce()), Bug::IngestUnannounced => None);
         clear_memory()?;
+        // With the bug: time for a writer of the range.
+        planted!(Bug::IngestUnannounced => { (0..1_000).for_each(|_| std::thread::yield_now()) });
         // So that the sync below, for which snapshots wait, finds little to do.
         self.sync_log_through(read.sequencer.last())?;
         // Rule I3.
