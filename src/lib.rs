@@ -43,12 +43,14 @@
 //! # Features
 //!
 //! - `async`: `AsyncDb`, whose methods are futures.
+//! - `metrics`: `Db::publish_metrics` passes the figures of a store to the crate `metrics`.
 //! - `testing`: the simulated disk, and other interfaces that only tests use. They may change at any time.
 
 #[cfg(feature = "async")]
 mod aio;
 mod branch;
 mod cache;
+mod changes;
 mod db;
 mod disk;
 mod engine;
@@ -67,19 +69,21 @@ mod value;
 
 #[cfg(feature = "async")]
 pub use aio::{
-    AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncTransaction, AsyncTransactionKeyspace, Scan, TransactionScan,
+    AsyncChanges, AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncTransaction, AsyncTransactionKeyspace, Scan,
+    TransactionScan,
 };
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, BackupInfo, BackupOptions, BackupReport, BackupVerification,
-    Backups, BatchKeyspace, BranchFile, Call, Cancellation, Change, CheckProgress, CheckpointOptions, CheckpointReport,
-    CompactOptions, CompactProgress, CompactReport, Compression, ConvertReport, Db, Depth, DiskComponent, Durability,
-    Event, EventListener, Goal, Ingest, IngestReport, Iter, KeyRange, Keys, Keyspace, KeyspaceOptions, Latencies,
-    Latency, LevelFilters, LevelStats, LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation,
-    Operations, Options, Pinned, PinnedPairs, ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources,
-    ResourcesBuilder, RestoreReport, Savepoint, Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter,
-    TransactionKeys, TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
+    Backups, BatchKeyspace, BranchFile, Call, Cancellation, Change, ChangeRetention, Changes, CheckProgress,
+    CheckpointOptions, CheckpointReport, CommittedWrite, CompactOptions, CompactProgress, CompactReport, Compression,
+    ConvertReport, Db, Depth, DiskComponent, Durability, Event, EventListener, Goal, Ingest, IngestReport, Iter,
+    KeyRange, Keys, Keyspace, KeyspaceChange, KeyspaceOptions, Latencies, Latency, LevelFilters, LevelStats,
+    LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs,
+    ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport, Savepoint, Snapshot,
+    Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
+    VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::{CompactionFilter, FilterDecision, FilterPair, MergeOperator};
 pub use util::fork::ForkCount;

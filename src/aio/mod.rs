@@ -4,6 +4,7 @@
 //! can answer is answered when a future is first polled. Everything else runs on the threads of the crate `blocking`,
 //! which all its users in the process share.
 
+mod changes;
 mod keyspace;
 mod multi_get;
 mod rounds;
@@ -23,6 +24,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use changes::AsyncChanges;
 pub use keyspace::AsyncKeyspace;
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;

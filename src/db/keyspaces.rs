@@ -388,7 +388,7 @@ impl ReadOnlyDb {
 }
 
 /// What the options of a keyspace are according to the catalog.
-fn options_of(entry: &CatalogEntry, operators: &MergeOperators) -> KeyspaceOptions {
+pub(super) fn options_of(entry: &CatalogEntry, operators: &MergeOperators) -> KeyspaceOptions {
     KeyspaceOptions {
         merge_operator: operators.get(entry.id).or_else(|| named(&entry.merge_operator)),
         durability: entry.durability.and_then(durability_of),

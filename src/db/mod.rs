@@ -1,5 +1,6 @@
 //! Layer 7: the public types. Each is a thin handle on the machinery in `engine`.
 
+mod changes;
 mod closed;
 #[allow(clippy::module_inception)]
 mod db;
@@ -10,6 +11,8 @@ mod iter_adapters;
 mod keyspace;
 mod keyspaces;
 mod maintenance;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "async")]
 mod nonblocking;
 mod open_store;
@@ -40,11 +43,12 @@ pub use crate::engine::types::events::TracingListener;
 pub use crate::engine::types::events::{Event, EventListener};
 pub use crate::engine::types::key_range::KeyRange;
 pub use crate::engine::types::options::{
-    DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,
+    ChangeRetention, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, WriteOptions,
 };
 pub use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 pub use crate::engine::types::stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, LiveStats, Stats};
 pub use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
+pub use changes::{Changes, CommittedWrite, KeyspaceChange};
 pub use db::Db;
 #[cfg(any(test, feature = "testing"))]
 pub use deterministic::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};

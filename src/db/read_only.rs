@@ -46,7 +46,7 @@ use std::path::Path;
 pub struct ReadOnlyDb {
     storage: Arc<dyn Storage>,
     options: Options,
-    store: ArcSwap<ReadOnlyStore>,
+    pub(super) store: ArcSwap<ReadOnlyStore>,
     /// What was open before refreshes, and whose snapshots or iterators may live. Held during a refresh.
     old: Mutex<Vec<Arc<ReadOnlyStore>>>,
 }

@@ -16,6 +16,7 @@
 //! | `read` | the get path and the cursors of iterators |
 //! | `scheduler` | the state of background work, and waiting for it |
 //! | `memory` | the stack of generations, version cleanup, the memory arbiter |
+//! | `changes` | the change stream for followers |
 //! | `space` | the ballast, the full disk, the removal of obsolete files |
 //! | `write` | the put path and read-modify-write |
 //! | `transaction` | optimistic transactions |
@@ -28,6 +29,7 @@
 //! The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 
 pub(crate) mod background;
+pub(crate) mod changes;
 pub(crate) mod directory;
 pub(crate) mod durable_log;
 #[allow(clippy::module_inception)]

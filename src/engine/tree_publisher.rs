@@ -152,6 +152,7 @@ impl TreePublisher {
         let (view, items) = (&self.read.view, self.read.cache.items());
         let mut edits = self.edits.lock();
         let mut applied = self.disk.apply(outcome, &view.load().disk);
+        applied.edit().ingested = Some(number);
         self.append(&mut edits, applied.edit(), None)?;
         items.begin_filtered();
         items.invalidate_where(|key| key >= &start[..] && end.as_deref().is_none_or(|end| key < end));

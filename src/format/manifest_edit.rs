@@ -373,6 +373,8 @@ pub struct ManifestEdit {
     pub buffered_added: Vec<BufferedMeta>,
     /// Dropped ones.
     pub buffered_dropped: Vec<FileNumber>,
+    /// The number of an ingest whose files the edit adds.
+    pub ingested: Option<SequenceNumber>,
 }
 
 /// Why bytes are not a valid edit.

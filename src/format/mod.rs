@@ -8,6 +8,7 @@ pub mod backup;
 pub mod branch_footer;
 pub mod branch_properties;
 pub mod catalog;
+pub mod change_file;
 pub mod filter_page;
 pub mod log_record;
 pub mod log_segment;

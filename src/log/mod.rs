@@ -12,7 +12,7 @@
 //! - `files`: making and reusing files. `basics`: names, sizes, owners of chunks, groups of waiting threads.
 //! - `new_segment`: makes segments and names them in the manifest. `halt`: what stops the log. `poison`: the mark of a
 //!   failed sync.
-//! - `recovery`: reads the log back; needs no `Log`.
+//! - `recovery`: reads the log back; needs no `Log`. `tail`: the same while it is written.
 //! - `salvage`: reads as much as possible, for `verify` and repair.
 //!
 //! Invariants, in addition to those of the modules:
@@ -39,13 +39,14 @@ mod segment;
 mod settings;
 mod shadow;
 mod sizing;
+mod tail;
 mod writer;
 
 pub use basics::names::{POISON, Role, file_name, parse_file_name};
 pub use log::Log;
 pub use log_task::LogTask;
 pub use poison::read_poison;
-pub use recovery::{Access, LogContents, Recovered, RecoveryInput, missing_edits, recover};
+pub use recovery::{Access, LogContents, Recovered, RecoveryInput, Tail, missing_edits, recover};
 pub use settings::{LogIdentity, LogOptions, LogResources, NameSegment, WakeLog};
 pub use writer::LogWriter;
 

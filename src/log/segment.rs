@@ -182,6 +182,11 @@ impl Segment {
         self.claimed() == 0 && self.owners.free_run(0, count).is_none()
     }
 
+    /// Whether a writer owns a chunk.
+    pub fn is_owned(&self, chunk: usize) -> bool {
+        self.owners.owner(chunk).load(Ordering::Acquire)
+    }
+
     /// Gives up the ownership of chunks. Requires that the caller owned them and writes no more there.
     pub fn release(&self, first: usize, count: usize) {
         self.owners.release(first, count);

@@ -38,6 +38,8 @@ pub struct ManifestState {
     /// Every number up to this one was durable when the last edit with this field was written. The log's marks contain
     /// it, too, but they are in the log, and an older copy of a segment has older marks.
     pub log_synced: SequenceNumber,
+    /// The number of the last ingest; 0 if there was none.
+    pub ingested: SequenceNumber,
     /// Keyspaces by id.
     pub keyspaces: Vec<KeyspaceRecord>,
     /// File numbers from this one on were never used by a live file.
@@ -138,6 +140,7 @@ impl ManifestState {
             self.log_segments.remove(segment);
         }
         self.log_synced = self.log_synced.max(edit.log_synced.unwrap_or_default());
+        self.ingested = self.ingested.max(edit.ingested.unwrap_or_default());
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
@@ -222,6 +225,7 @@ impl ManifestState {
             log_files_from: (self.log_files_from.0 > 0).then_some(self.log_files_from),
             log_segments_added: self.log_segments.iter().copied().collect(),
             log_synced: (self.log_synced.0 > 0).then_some(self.log_synced),
+            ingested: (self.ingested.0 > 0).then_some(self.ingested),
             maplets_added: self.maplets.values().cloned().collect(),
             branch_bytes: self.branch_bytes,
             levels: self.levels,

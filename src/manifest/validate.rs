@@ -75,6 +75,9 @@ impl ManifestState {
                 "log synced through {synced}, which is not a valid sequence number"
             );
         }
+        if let Some(ingested) = edit.ingested {
+            require!(ingested <= SequenceNumber::MAX, "an ingest of {ingested}, which is not a valid sequence number");
+        }
         if let Some(from) = edit.log_epochs_from {
             require!(from >= self.log_epochs_from, "log epochs go back to {from}");
         }

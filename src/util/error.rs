@@ -166,6 +166,18 @@ pub enum Error {
         /// The operation that found no space.
         reason: String,
     },
+    /// The store does not keep the changes after this number any more: the retention was exceeded, or the stream had to be given
+    /// up, for example on a full disk.
+    #[error(
+        "the changes after number {since} are not kept any more, only those after {oldest}; begin with a checkpoint, and follow \
+         the changes after its number"
+    )]
+    ChangesTooOld {
+        /// The requested number.
+        since: u64,
+        /// The number after which changes are kept.
+        oldest: u64,
+    },
     /// The caller cancelled the operation.
     #[error("cancelled by the caller; what was done until then is kept")]
     Cancelled,

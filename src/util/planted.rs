@@ -154,6 +154,14 @@ mod chosen {
         IngestUnannounced,
         /// Promise 1: an ingest becomes part of the tree although memory has older versions of its keys (I2).
         IngestOverMemory,
+        /// Change stream: an incorporation drops segments of the log that were not copied (J2).
+        ChangesNotCopied,
+        /// Change stream: an incorporation drops segments of the log before the copy is durable (J2).
+        ChangesUnsynced,
+        /// Change stream: a chunk is not read again although its writer has not left it (J3).
+        ChunkDoneEarly,
+        /// Change stream: an opening counts the pairs of an ingest that never took effect (J7).
+        IngestCountedEarly,
         /// Promise 3: a snapshot does not wait until every number up to its own is placed (S1).
         SnapshotDoesNotWait,
         /// Promise 3: incorporation and compaction ignore snapshots (S2).

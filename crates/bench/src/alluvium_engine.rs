@@ -7,8 +7,8 @@ use crate::engine::{
 };
 use crate::striped::{Increments, Striped};
 use alluvium::{
-    Change, Compression, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent, Options, Stats,
-    WriteBatch, WriteOptions, merge_operators,
+    Change, ChangeRetention, Compression, Db, DiskComponent, Durability, LevelFilters, LevelsOptions, MemoryComponent,
+    Options, Stats, WriteBatch, WriteOptions, merge_operators,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -104,6 +104,7 @@ pub fn store_options(options: &EngineOptions, memory_component: MemoryComponent)
         .maplets(maplets)
         .compression(compression)
         .background_write_limit(each(options.write_limit))
+        .change_retention(options.kept_changes.map(ChangeRetention::new))
         .merge_operator(merge_operators::Add)
 }
 

@@ -102,6 +102,9 @@ pub struct EngineOptions {
     /// Use a filter for each file, if the engine has something better by default.
     #[serde(default)]
     pub plain_filters: bool,
+    /// Bytes of writes that are kept for followers, if the engine can; `None` for none.
+    #[serde(default)]
+    pub kept_changes: Option<u64>,
     /// Whether data files are compressed, if the engine can.
     #[serde(default)]
     pub compressed: bool,

@@ -4,6 +4,7 @@
 use crate::backup_arguments::Backup;
 use crate::bench_arguments::Bench;
 use crate::bytes;
+use crate::changes_arguments::Changes;
 use crate::duration::parse_interval;
 use crate::file_system_arguments::{Check, Mkfs, Mount, Unmount};
 use crate::input::Format;
@@ -117,6 +118,7 @@ pub enum Command {
     Repair(Repair),
     Convert(Convert),
     Checkpoint(Checkpoint),
+    Changes(Changes),
     Backup(Backup),
     Dump(Dump),
     Destroy(Destroy),

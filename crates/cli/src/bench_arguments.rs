@@ -94,6 +94,9 @@ pub struct Bench {
     /// Keep new writes only in a skiplist, without the hash table in front of it that updates in place
     #[arg(long)]
     pub single_level: bool,
+    /// Keep so many bytes of what is written for followers, such as 64M or 2G [default: nothing]
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
+    pub keep_changes: Option<u64>,
     /// Filters that reads use to find the files that may hold a key
     #[arg(long, value_name = "KIND", default_value = "maplet")]
     pub filters: Filters,

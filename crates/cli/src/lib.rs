@@ -12,6 +12,7 @@ mod backup_arguments;
 mod bench_arguments;
 mod bench_progress;
 mod bytes;
+mod changes_arguments;
 mod commands;
 mod duration;
 mod failure;

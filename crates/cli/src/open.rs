@@ -4,7 +4,9 @@ use crate::arguments::{Common, Component, Compression, MergeOperator};
 use crate::bytes;
 use crate::failure::Failure;
 use crate::unknown_operator::stand_in;
-use alluvium::{Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, WriteOptions, merge_operators};
+use alluvium::{
+    ChangeRetention, Db, DiskComponent, Durability, LevelsOptions, Options, ReadOnlyDb, WriteOptions, merge_operators,
+};
 use skipfs::Superblock;
 use skipfs::format::key;
 use std::path::Path;
@@ -30,6 +32,11 @@ impl Common {
     /// open.
     pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
         self.open(self.options(false).background_write_limit(background_write_limit))
+    }
+
+    /// Opens an existing store, which keeps so much of what is written from now on.
+    pub fn open_to_keep_changes(&self, retention: ChangeRetention) -> Result<Db, Failure> {
+        self.open(self.options(false).change_retention(retention))
     }
 
     /// Opens an existing store to merge operands into its pairs, with this merge operator. One with a file system is

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod changes;
 mod dump;
 mod file_system;
 mod import;

@@ -4,7 +4,7 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not create a store.
-const READERS: [&[&str]; 24] = [
+const READERS: [&[&str]; 26] = [
     &["get", "a"],
     &["delete", "a"],
     &["merge", "--operator", "add", "--integer", "a", "1"],
@@ -24,6 +24,8 @@ const READERS: [&[&str]; 24] = [
     &["convert", "--to", "leveled"],
     &["checkpoint", "/nowhere/copy"],
     &["backup", "create", "/nowhere/backups"],
+    &["changes"],
+    &["changes", "keep", "1G"],
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
@@ -204,6 +206,7 @@ fn help_has_examples_and_exit_codes() {
         "convert",
         "checkpoint",
         "backup",
+        "changes",
         "dump",
         "destroy",
         "mkfs",

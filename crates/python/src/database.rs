@@ -1,5 +1,6 @@
 //! The class `DB`.
 
+use crate::changes::Changes;
 use crate::errors::Failure;
 use crate::handle::Handle;
 use crate::keyspace::Keyspace;
@@ -27,11 +28,11 @@ impl Db {
         signature = (name, *, create_if_missing = false, error_if_exists = false, paranoid_checks = None, write_buffer_size = None,
             max_open_files = None, lru_cache_size = None, block_size = None, block_restart_interval = None, max_file_size = None,
             compression = Some("lz4".into()), bloom_filter_bits = 0, comparator = None, comparator_name = None, memory = None,
-            sync_interval = Some(0.1), read_only = false, merge_operator = None),
+            sync_interval = Some(0.1), read_only = false, merge_operator = None, keep_changes = None, keep_changes_age = None),
         text_signature = "(name, *, create_if_missing=False, error_if_exists=False, paranoid_checks=None, \
             write_buffer_size=None, max_open_files=None, lru_cache_size=None, block_size=None, block_restart_interval=None, \
             max_file_size=None, compression='lz4', bloom_filter_bits=0, comparator=None, comparator_name=None, \
-            memory=None, sync_interval=0.1, read_only=False, merge_operator=None)"
+            memory=None, sync_interval=0.1, read_only=False, merge_operator=None, keep_changes=None, keep_changes_age=None)"
     )]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
     fn new(
@@ -54,6 +55,8 @@ impl Db {
         sync_interval: Option<f64>,
         read_only: bool,
         merge_operator: Option<&str>,
+        keep_changes: Option<u64>,
+        keep_changes_age: Option<f64>,
     ) -> PyResult<PyClassInitializer<Self>> {
         // The store always verifies, and it chooses the sizes of its files, blocks and filters itself.
         let _ = (paranoid_checks, max_open_files, block_size, block_restart_interval, max_file_size, bloom_filter_bits);
@@ -67,6 +70,7 @@ impl Db {
             memory: memory.unwrap_or_else(|| LevelDbOptions { write_buffer_size, lru_cache_size }.memory()),
             sync_interval: options::interval(sync_interval)?,
             merge_operator: options::merge_operator(merge_operator)?,
+            change_retention: options::change_retention(keep_changes, keep_changes_age)?,
         };
         let engine = py.detach(|| settings.open())?;
         Ok(PyClassInitializer::from(View::of_all(Handle::new(engine))).add_subclass(Self { name: name.unbind() }))
@@ -124,6 +128,13 @@ impl Db {
         links_only: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         maintenance::checkpoint(this.py(), this.as_super().handle(), path, links_only)
+    }
+
+    /// Iterates over the writes to the store after a number, in their order: pairs of the number after which to go on, and a list of
+    /// what was done. The store must keep changes (the option 'keep_changes').
+    #[pyo3(signature = (since))]
+    fn changes(this: PyRef<'_, Self>, since: u64) -> PyResult<Changes> {
+        Changes::new(this.py(), this.as_super().handle(), since)
     }
 
     /// Opens the keyspace with a name, and creates it if it does not exist, unless 'create_if_missing' is false.

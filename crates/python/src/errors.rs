@@ -46,6 +46,7 @@ impl Failure {
         match self {
             Self::Store(error) => match error {
                 Error::AlreadyOpen { .. } => "AlreadyOpenError",
+                Error::ChangesTooOld { .. } => "ChangesTooOldError",
                 Error::Conflict { .. } => "ConflictError",
                 Error::Corruption { .. } => "CorruptionError",
                 Error::DiskFull { .. } => "DiskFullError",
@@ -87,6 +88,7 @@ impl Failure {
         let exception = py.import("alluvium._errors")?.getattr(self.class())?.call1((self.message(),))?;
         match &self {
             Self::Store(Error::Conflict { key, .. }) => exception.setattr("key", PyBytes::new(py, key))?,
+            Self::Store(Error::ChangesTooOld { oldest, .. }) => exception.setattr("oldest", oldest)?,
             Self::Store(Error::Io { source, .. }) => exception.setattr("errno", source.raw_os_error())?,
             _ => {}
         }

@@ -8,6 +8,7 @@
 //! 3. No Python memory is passed to the store while detached, except the contents of `bytes`, which never change.
 
 mod batch;
+mod changes;
 mod database;
 mod engine;
 mod errors;
@@ -38,6 +39,8 @@ mod view;
 mod _alluvium {
     #[pymodule_export]
     use super::batch::WriteBatch;
+    #[pymodule_export]
+    use super::changes::Changes;
     #[pymodule_export]
     use super::database::Db;
     #[pymodule_export]

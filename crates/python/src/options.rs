@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
 use alluvium::storage::PosixStorage;
 use alluvium::{
-    Compression, Db, Durability, Error, KeyspaceOptions, MergeOperator, Options, ReadOnlyDb, merge_operators,
+    ChangeRetention, Compression, Db, Durability, Error, KeyspaceOptions, MergeOperator, Options, ReadOnlyDb,
+    merge_operators,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub sync_interval: Option<Duration>,
     /// What `merge` makes of values and operands.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// How much is kept for followers.
+    pub change_retention: Option<ChangeRetention>,
 }
 
 impl Settings {
@@ -69,7 +72,8 @@ impl Settings {
             .memory_budget(self.memory)
             .sync_interval(self.sync_interval)
             .compression(self.compression)
-            .create_if_missing(self.create_if_missing);
+            .create_if_missing(self.create_if_missing)
+            .change_retention(self.change_retention);
         options.merge_operator = self.merge_operator;
         // A Python program leaves most of the machine's memory to the page cache.
         let storage = Arc::new(PosixStorage::new(&self.path).reading_through_page_cache());
@@ -128,6 +132,16 @@ pub fn merge_operator(name: Option<&str>) -> PyResult<Option<Arc<dyn MergeOperat
     let found = merge_operators::named(&format!("alluvium.{name}"));
     let wrong = "'merge_operator' must be None, 'add', 'append', 'bitor', 'max' or 'min'";
     found.map(Some).ok_or_else(|| PyValueError::new_err(wrong))
+}
+
+/// Returns how much is kept for followers.
+pub fn change_retention(bytes: Option<u64>, age: Option<f64>) -> PyResult<Option<ChangeRetention>> {
+    let wrong = |_| PyValueError::new_err("'keep_changes_age' must be None or a number of seconds, not negative");
+    let age = age.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(wrong)).transpose()?;
+    match bytes {
+        None if age.is_some() => Err(PyValueError::new_err("'keep_changes_age' needs 'keep_changes'")),
+        bytes => Ok(bytes.map(|bytes| ChangeRetention::new(bytes).age(age))),
+    }
 }
 
 /// Returns the durability of a keyspace.

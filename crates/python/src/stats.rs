@@ -24,7 +24,7 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
         quiet_compacted_bytes quiet_credit_bytes
         cache_leaf_bytes cache_index_bytes cache_filter_bytes searches rows_ahead read_waits read_wait_ns
         compaction_filter_removed compaction_filter_replaced compaction_filter_panics compaction_filter_refused
-        compaction_filter_repeated ingested_bytes ingests);
+        compaction_filter_repeated ingested_bytes ingests change_bytes changes_after changes_lost);
     result.set_item("write_amplification", stats.write_amplification())?;
     result.set_item("approximate_keys", stats.approximate_keys())?;
     result.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;

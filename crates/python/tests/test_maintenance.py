@@ -54,6 +54,52 @@ def test_checkpoint(path: Path) -> None:
         db.checkpoint(path.parent / "other")
 
 
+def test_changes(path: Path) -> None:
+    with alluvium.open(path) as db:
+        db[b"before"] = b"it"
+        with pytest.raises(alluvium.InvalidArgumentError, match="keeps no changes"):
+            db.changes(0)
+    with pytest.raises(ValueError, match="needs 'keep_changes'"):
+        alluvium.open(path, keep_changes_age=3)
+    with alluvium.open(path, keep_changes=1 << 20, keep_changes_age=3600.0) as db:
+        with pytest.raises(alluvium.ChangesTooOldError, match="not kept any more") as caught:
+            db.changes(0)
+        assert caught.value.oldest == 1
+        changes = db.changes(1)
+        assert list(changes) == []
+        db[b"a"] = b"1"
+        with db.write_batch() as batch:
+            batch.put(b"b", b"2")
+            batch.delete(b"a")
+        users = db.keyspace("users", "append")
+        users.merge(b"7", b"Ada")
+        users.delete_range(start=b"x")
+        assert list(changes) == [
+            (2, [("put", "default", b"a", b"1")]),
+            (3, [("delete", "default", b"a"), ("put", "default", b"b", b"2")]),
+            (4, [("set_keyspace", "users")]),
+            (5, [("merge", "users", b"7", b"Ada")]),
+            (6, [("delete_range", "users", b"x", None)]),
+        ]
+        assert changes.through == 6
+        db.drop_keyspace("users")
+        position, operations = next(changes)
+        assert position == 7 and operations[0] == ("drop_keyspace", "users")
+        assert db.stats()["change_bytes"] > 0
+    with pytest.raises(alluvium.ClosedError):
+        next(changes)
+    # The store remembers it, and a reader follows, too.
+    with alluvium.open(path) as db:
+        db[b"c"] = b"3"
+        db.ingest([(b"d", b"4"), (b"e", b"5")])
+    with alluvium.open(path, read_only=True) as db:
+        found = list(db.changes(7))
+        assert found[0] == (8, [("put", "default", b"c", b"3")])
+        assert found[1] == (9, [("put", "default", b"d", b"4"), ("put", "default", b"e", b"5")])
+    with alluvium.open(path, keep_changes=0) as db, pytest.raises(alluvium.InvalidArgumentError):
+        db.changes(9)
+
+
 def test_ingest(path: Path) -> None:
     with alluvium.open(path) as db:
         db[b"000007"] = b"old"

@@ -151,6 +151,7 @@ pub(in crate::db) fn load_options(read: &Arc<ReadPath>) -> Result<()> {
 pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
     load_options(&engine.read)?;
     load_expiry(&engine.read)?;
+    engine.background.changes.start(names)?;
     if engine.read.expiry.due().is_some() {
         engine.background.expired_space.note_expired();
         engine.background.scheduler.ask_for_workers();
@@ -162,6 +163,14 @@ pub(in crate::db) fn load(engine: &Engine) -> Result<()> {
     drop(view);
     let dropped = Snapshot::take(&engine.read, KeyspaceId::CATALOG).keyspaces_to_free(usize::MAX);
     unless_damaged(dropped.and_then(|dropped| dropped.into_iter().try_for_each(|id| engine.background.free(id, last))))
+}
+
+/// The ids and names of all keyspaces but the default one.
+fn names(read: &Arc<ReadPath>) -> Result<Vec<(KeyspaceId, String)>> {
+    let mut names = Vec::new();
+    Snapshot::take(read, KeyspaceId::CATALOG)
+        .visit_catalog(&mut |name, entry| names.push((entry.id, name.to_owned())))?;
+    Ok(names)
 }
 
 /// Loads what the catalog has of the expiry of keyspaces: from here on readers miss what has expired.

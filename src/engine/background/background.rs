@@ -2,6 +2,7 @@
 
 use super::upkeep::Upkeep;
 use crate::disk::Component;
+use crate::engine::changes::change_log::ChangeLog;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::events::Events;
 use crate::engine::expiry::ExpiredSpace;
@@ -44,6 +45,7 @@ pub(crate) struct Background {
     pub(crate) live_stats: Publisher,
     pub(crate) expired_space: ExpiredSpace,
     pub(crate) compaction_filters: CompactionFilters,
+    pub(crate) changes: Arc<ChangeLog>,
     pub(crate) quiet: Quiet,
     pub(crate) upkeep: Mutex<Upkeep>,
     /// After a full disk: when a log segment may be tried next. Locked by the one run that makes segments.

@@ -36,7 +36,10 @@ impl Background {
         }
         // It was cancelled because the store closes: the log has what the Memtable holds.
         let outcome = outcome?.ok_or(Error::Closed)?;
-        let segments = self.log.log.recyclable(end);
+        // Rule J2.
+        planted!(self.changes.copy_through(end, true)?, Bug::ChangesNotCopied => ());
+        let copied = planted!(self.changes.copied(), Bug::ChangesNotCopied => SequenceNumber::MAX);
+        let segments = self.log.log.recyclable(end.min(copied));
         self.publisher.publish(outcome, Some(Incorporated { generation: &generation, end, segments: &segments }))?;
         // Its memory is for the next generation.
         drop(generation);

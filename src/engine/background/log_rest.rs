@@ -52,7 +52,7 @@ impl Background {
     /// Removes the segments of which nothing is needed, and spare files. Returns whether there were any.
     pub(crate) fn trim_log(&self) -> Result<bool> {
         let log = &self.log.log;
-        let unneeded = log.recyclable(self.generations.incorporated());
+        let unneeded = log.recyclable(self.generations.incorporated().min(self.changes.copied()));
         if self.publisher.note_log_end(&unneeded)?
             && let Some(_alone) = locks::to_recycle(&*self.read.storage)?
         {

@@ -112,7 +112,10 @@ impl Background {
         if self.space.wants_adjustment() {
             self.scheduler.ask_for_workers();
         }
-        self.log.sync_when_due()?;
+        if self.log.sync_when_due()? {
+            // So that followers in other processes see it soon, and incorporations have little to copy.
+            self.changes.copy_through(self.log.log.synced(), false)?;
+        }
         let mut upkeep = self.upkeep.lock();
         let is_armed = self.log.is_armed_after(upkeep.last_number());
         let now = self.scheduler.clock.now();

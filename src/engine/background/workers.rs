@@ -249,6 +249,9 @@ impl Background {
 
     /// A task found no space.
     fn meet_full_disk(&self, kind: TaskKind, error: &Error) {
+        if self.space.give_up_changes() {
+            return;
+        }
         // Whether no job may free space besides this one. (This is only a check: the picked job gives its claim back when it
         // is dropped.)
         let is_last = |needs_space: bool, jobs: usize| {

@@ -10,6 +10,7 @@ pub(crate) struct Directory {
     pub(crate) branches: Vec<FileNumber>,
     pub(crate) values: Vec<FileNumber>,
     pub(crate) maplets: Vec<FileNumber>,
+    pub(crate) changes: Vec<FileNumber>,
     pub(crate) has_manifest: bool,
     /// Greater than every number in a file name.
     pub(crate) next_file: FileNumber,
@@ -38,6 +39,7 @@ impl Directory {
                 StoreFile::Branch(number) => found.branches.push(number),
                 StoreFile::Value(number) => found.values.push(number),
                 StoreFile::Maplet(number) => found.maplets.push(number),
+                StoreFile::Changes(number) => found.changes.push(number),
                 StoreFile::Manifest => found.has_manifest = true,
                 _ => {}
             }

@@ -6,6 +6,7 @@
 use super::listing::Directory;
 use super::store_files::StoreFile;
 use crate::branch;
+use crate::changes;
 use crate::format::branch_footer;
 use crate::format::page::PAGE_BYTES;
 use crate::io::{AlignedBuffer, OpenMode, Storage};
@@ -74,7 +75,7 @@ pub(crate) fn owner_of(storage: &dyn Storage, name: &str, file: StoreFile) -> Re
     })
 }
 
-/// Whether a log segment, branch or value file belongs to another store. Also true if the file cannot be read now.
+/// Whether a log segment, branch, value or change file belongs to another store. Also true if the file cannot be read now.
 pub(crate) fn may_belong_to_another_store(
     storage: &dyn Storage,
     name: &str,
@@ -86,6 +87,7 @@ pub(crate) fn may_belong_to_another_store(
             FoundSegment::open(storage, number).map(|segment| segment.stated.map(|header| header.database))
         }
         StoreFile::Branch(_) | StoreFile::Value(_) => owner_of(storage, name, file),
+        StoreFile::Changes(_) => changes::claimed_owner(storage, name),
         _ => Ok(None),
     };
     owner.map_or(true, |owner| owner.is_some_and(|owner| owner != database))

@@ -49,6 +49,8 @@ pub(crate) enum StoreFile {
     Branch(FileNumber),
     Maplet(FileNumber),
     Value(FileNumber),
+    /// Writes that are kept for followers.
+    Changes(FileNumber),
     /// Marks a running or interrupted repair or conversion, which created the branch files with higher numbers.
     RepairMark(FileNumber),
     /// Set aside by repair; nothing reads it. The number is the one in its name.
@@ -88,6 +90,9 @@ impl StoreFile {
         if let Some(number) = crate::branch::parse_maplet_name(name) {
             return Some(Self::Maplet(number));
         }
+        if let Some(number) = crate::changes::parse_change_file_name(name) {
+            return Some(Self::Changes(number));
+        }
         if let Some(number) = name.strip_suffix(REPAIR_SUFFIX) {
             let number = FileNumber(number.parse().ok()?);
             return (repair_mark_name(number) == name).then_some(Self::RepairMark(number));
@@ -101,6 +106,7 @@ impl StoreFile {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
             Self::RepairMark(number) | Self::Maplet(number) | Self::Shadow(number) => Some(number),
+            Self::Changes(number) => Some(number),
             Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
             Self::Stats | Self::Guard | Self::Comparator | Self::CheckpointMark => None,
@@ -179,6 +185,7 @@ mod tests {
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.maplet"), Some(StoreFile::Maplet(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.changes"), Some(StoreFile::Changes(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.repair"), Some(StoreFile::RepairMark(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
         assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));

@@ -6,6 +6,7 @@
 use super::in_memory;
 use super::report::IngestReport;
 use crate::disk::{CompleteParts, IngestPipeline, Pair};
+use crate::engine::changes::ingest_changes::IngestChanges;
 use crate::engine::engine::Engine;
 use crate::engine::scheduler::Driver;
 use crate::engine::types::bounds::EncodedRange;
@@ -15,7 +16,7 @@ use crate::engine::types::user_key::UserKey;
 use crate::engine::write::ingest::Ingested;
 use crate::engine::write::mode::WriteMode;
 use crate::engine::write::sizes::check_sizes;
-use crate::util::sync::Arc;
+use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, FileNumber, KeyspaceId, Kind, Result, limits};
 
 /// How often all of memory is incorporated because it has keys of the range, before writers of the range have to wait.
@@ -31,6 +32,8 @@ pub(crate) struct Ingestion {
     last: Vec<u8>,
     pairs: u64,
     user_bytes: u64,
+    /// The same pairs for followers.
+    changes: IngestChanges,
     /// The value files of large values, each with a reference of this ingest.
     values: Vec<FileNumber>,
 }
@@ -55,6 +58,7 @@ impl Ingestion {
             pipeline: Some(IngestPipeline::new(writer, may_have_threads)),
             engine: Arc::clone(engine),
             info: Arc::clone(info),
+            changes: IngestChanges::new(&engine.background.changes, info),
             last: Vec::new(),
             pairs: 0,
             user_bytes: 0,
@@ -90,6 +94,7 @@ impl Ingestion {
             self.pipeline = None;
             return Err(error.into_disk_full());
         }
+        self.changes.add(key, value);
         self.last.clear();
         self.last.extend_from_slice(encoded);
         self.pairs += 1;
@@ -126,13 +131,14 @@ impl Ingestion {
         if parts.is_empty() {
             return engine.health.check().map(|()| IngestReport::default());
         }
+        self.changes.finish_pairs();
         let (files, file_bytes) = (parts.count() as u64, parts.bytes());
         let number = self.publish(parts).map_err(Error::into_disk_full)?;
         engine.background.scheduler.wake_workers();
         Ok(IngestReport { number, pairs: self.pairs, user_bytes: self.user_bytes, files, file_bytes })
     }
 
-    fn publish(&self, parts: CompleteParts) -> Result<u64> {
+    fn publish(&mut self, parts: CompleteParts) -> Result<u64> {
         let engine = &*self.engine;
         let range = range_of(&parts);
         // While writers of the range need not wait.
@@ -145,6 +151,8 @@ impl Ingestion {
         let keyspaces = if self.info.id == KeyspaceId::DEFAULT { &[][..] } else { &keyspaces[..] };
         let mode = WriteMode::new(Durability::Sync, keyspaces);
         let ingested = Ingested { range: &range, pairs: self.pairs, user_bytes: self.user_bytes, mode };
+        let (changes, mut stream) = (&mut self.changes, None);
+        let stream_end = Mutex::new(&mut stream);
         let (number, footers) = engine.write.ingest(
             &ingested,
             // Rule I2. Ends: no key of the range can be written meanwhile.
@@ -152,13 +160,18 @@ impl Ingestion {
                 while in_memory::has_any(&engine.read, &range)? {
                     engine.background.generations.incorporate_all()?;
                 }
+                // Rule J7. Not earlier: an incorporation copies what it writes.
+                **stream_end.lock() = Some(changes.end());
                 Ok(())
             },
             |number| {
+                let mut stream = stream_end.lock().take();
+                stream.as_mut().map_or(Ok(()), |end| end.give_number(number))?;
                 let user_bytes = parts.user_bytes();
                 let (parts, footers) = parts.give_number(number)?;
                 let outcome = engine.background.disk.ingested(parts, user_bytes);
                 engine.background.publisher.publish_ingest(outcome, number, &range)?;
+                stream.map_or(Ok(()), |end| end.published(number))?;
                 Ok(footers)
             },
         )?;

@@ -3,6 +3,7 @@
 use super::host::Host;
 use crate::disk::Component;
 use crate::engine::background::background::Background;
+use crate::engine::changes::change_log::ChangeLog;
 use crate::engine::directory::file_hashes::FileHashes;
 use crate::engine::directory::locks::WriterLock;
 use crate::engine::durable_log::{DurableLog, OpenedLog};
@@ -58,7 +59,9 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
     let log = DurableLog::new(&shared, log, options.sync_interval, writer_lock.checker());
     let generations = Generations::new(&shared, Arc::clone(&arbiter.memtables), &arbiter.memory, incorporated);
     let publisher = TreePublisher::new(&shared, edits, &log, &numbers);
-    let space = Space::new(&shared, &log.log, &generations);
+    let database = publisher.edits.lock().manifest.state().identity.database;
+    let changes = ChangeLog::new(&shared, &log, &numbers, database, options.change_retention);
+    let space = Space::new(&shared, &log.log, &generations, &changes);
     let write_limits =
         WriteLimits::new(options.background_write_limit, options.resources.as_ref().map(Resources::shared_write_limit));
     let throttle = Throttle::new(&shared, &generations, &log, &threads, write_limits);
@@ -85,6 +88,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         throttle: Arc::clone(&throttle),
         write: Arc::clone(&write),
         publisher: Arc::clone(&publisher),
+        changes: Arc::clone(&changes),
         memory_budget: config.budget.total,
     });
     let background = Arc::new(Background {
@@ -105,6 +109,7 @@ pub(super) fn assemble(host: &Host, opened: OpenedStore) -> Arc<Engine> {
         live_stats: Publisher::default(),
         expired_space: ExpiredSpace::default(),
         compaction_filters: CompactionFilters::new(options.compaction_filter.clone()),
+        changes,
         quiet: Quiet::default(),
         upkeep: Mutex::default(),
         segment_retry: Mutex::default(),

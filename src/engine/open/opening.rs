@@ -248,6 +248,8 @@ fn remove_strays(
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
             StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) | StoreFile::Stats => true,
             StoreFile::CheckpointMark => true,
+            // `ChangeLog::resume` knows which are of use.
+            StoreFile::Changes(_) => false,
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
             StoreFile::Guard | StoreFile::Comparator => false,
         };

@@ -8,6 +8,7 @@
 use super::ballast::{Ballast, ReserveInputs};
 use super::deleted_values::DeletedValues;
 use crate::disk::{Component, JobKind};
+use crate::engine::changes::change_log::ChangeLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
@@ -89,6 +90,7 @@ pub(crate) struct Space {
     log: Arc<Log>,
     disk: Arc<Component>,
     health: Arc<Health>,
+    changes: Arc<ChangeLog>,
     generations: Arc<Generations>,
     scheduler: Arc<Scheduler>,
     budget: Budget,
@@ -104,7 +106,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(shared: &SharedComponents, log: &Arc<Log>, generations: &Arc<Generations>) -> Arc<Self> {
+    pub(crate) fn new(
+        shared: &SharedComponents,
+        log: &Arc<Log>,
+        generations: &Arc<Generations>,
+        changes: &Arc<ChangeLog>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             ballast: Ballast::find(&shared.read.storage),
             deleted_values: DeletedValues::default(),
@@ -113,6 +120,7 @@ impl Space {
             log: Arc::clone(log),
             disk: Arc::clone(&shared.disk),
             health: Arc::clone(&shared.health),
+            changes: Arc::clone(changes),
             generations: Arc::clone(generations),
             scheduler: Arc::clone(&shared.scheduler),
             budget: shared.budget,
@@ -155,6 +163,7 @@ impl Space {
     pub(crate) fn adjust_ballast(&self) -> Result<()> {
         self.ballast_check.lock().is_out_of_date = false;
         match self.ballast.adjust(self.reserve_inputs()) {
+            Err(error) if error.is_disk_full() && self.give_up_changes() => self.adjust_ballast(),
             Err(error) if error.is_disk_full() => {
                 self.enter_full(&error);
                 Ok(())
@@ -171,9 +180,12 @@ impl Space {
         }
     }
 
-    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try
-    /// is worthwhile.
+    /// Something found no space. Gives up what is kept for followers; if there is nothing, refuses puts from now on. Returns true if
+    /// space was freed, so that another try is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
+        if self.give_up_changes() {
+            return true;
+        }
         self.enter_full(error);
         let keep = match need {
             SpaceNeed::Memory => self.ballast.part_for_merges(self.reserve_inputs()),
@@ -187,6 +199,16 @@ impl Space {
         }
         if need != SpaceNeed::Memory {
             *self.tried_room.lock() = self.room();
+        }
+        has_freed
+    }
+
+    /// Something found no space: gives up what is kept for followers, before anything of the store suffers. Returns false if there is
+    /// nothing.
+    pub(crate) fn give_up_changes(&self) -> bool {
+        let has_freed = self.changes.give_up();
+        if has_freed {
+            self.disk.clear_failures();
         }
         has_freed
     }
@@ -329,9 +351,12 @@ impl Space {
     /// Whether a large value of so many bytes leaves the reserve free, and the margin (rule F10). True if the storage does not
     /// report its free space.
     pub(crate) fn has_room_for_value(&self, bytes: u64) -> bool {
-        let Some(available) = self.read.storage.available().ok().flatten() else { return true };
-        let inputs = self.reserve_inputs();
-        available >= bytes + inputs.bytes().saturating_sub(self.ballast.bytes()) + inputs.margin()
+        let has_room = || {
+            let Some(available) = self.read.storage.available().ok().flatten() else { return true };
+            let inputs = self.reserve_inputs();
+            available >= bytes + inputs.bytes().saturating_sub(self.ballast.bytes()) + inputs.margin()
+        };
+        has_room() || (self.give_up_changes() && has_room())
     }
 
     /// Waits a moment for a large value that finds no space, while background work looks for values that newer data hides, and

@@ -1,6 +1,7 @@
 //! The statistics of a store that is open for writing, gathered from its components. Any thread.
 
 use crate::disk::Component;
+use crate::engine::changes::change_log::ChangeLog;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -25,6 +26,7 @@ pub(crate) struct Statistics {
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) write: Arc<WritePath>,
     pub(crate) publisher: Arc<TreePublisher>,
+    pub(crate) changes: Arc<ChangeLog>,
     pub(crate) memory_budget: u64,
 }
 
@@ -33,6 +35,7 @@ impl Statistics {
     pub(crate) fn gather(&self) -> Stats {
         let (written, threads, delays) = (self.disk.written(), &self.write.threads, &self.generations.delays);
         let (log, filters) = (&self.log.log, &self.publisher.filter_counters);
+        let changes = self.changes.stats();
         Stats {
             synced_number: log.synced().0,
             incorporated_number: self.generations.incorporated().0,
@@ -52,6 +55,9 @@ impl Statistics {
             jobs: written.jobs,
             ingested_bytes: written.ingested_bytes,
             ingests: written.ingests,
+            change_bytes: changes.bytes,
+            changes_after: changes.oldest,
+            changes_lost: changes.lost,
             splits: written.splits,
             joins: written.joins,
             live_rewrites: written.live_rewrites,

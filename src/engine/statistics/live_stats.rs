@@ -136,7 +136,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters in their order in the file. New counters go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 80] {
+fn counters(stats: &mut Stats) -> [&mut u64; 83] {
     let [skip0, skip1, skip2, skip3, skip4, skip5, skip6] = &mut stats.skipped;
     let [runs1, runs2, runs3, runs4, runs6, runs8, runs16, more_runs] = &mut stats.searches;
     [
@@ -220,6 +220,9 @@ fn counters(stats: &mut Stats) -> [&mut u64; 80] {
         &mut stats.compaction_filter_repeated,
         &mut stats.ingested_bytes,
         &mut stats.ingests,
+        &mut stats.change_bytes,
+        &mut stats.changes_after,
+        &mut stats.changes_lost,
     ]
 }
 

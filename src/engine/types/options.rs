@@ -125,6 +125,9 @@ pub struct Options {
     /// Measures how long calls take, for `Db::latencies`. It costs each call two looks at the clock and a lock that is
     /// hardly ever contended.
     pub latencies: bool,
+    /// How much of what is written is kept for followers; see `Db::changes`. The store remembers it: later openings that leave it
+    /// out keep as much. `None`: what the store remembers; nothing, at first. `ChangeRetention::OFF` ends it.
+    pub change_retention: Option<ChangeRetention>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
     pub force_cut: bool,
@@ -254,6 +257,12 @@ impl Options {
         Self { latencies: measure, ..self }
     }
 
+    /// Sets the field `change_retention`.
+    #[must_use]
+    pub fn change_retention(self, retention: impl Into<Option<ChangeRetention>>) -> Self {
+        Self { change_retention: retention.into(), ..self }
+    }
+
     /// Sets the field `force_cut`.
     #[must_use]
     pub fn force_cut(self, force: bool) -> Self {
@@ -282,8 +291,45 @@ impl Default for Options {
             compaction_filter: None,
             listener: None,
             latencies: false,
+            change_retention: None,
             force_cut: false,
         }
+    }
+}
+
+/// How much of the change stream a store keeps: `Options::change_retention`, `Db::changes`.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{ChangeRetention, Db, Options};
+/// use std::time::Duration;
+/// let day = ChangeRetention::new(1 << 30).age(Duration::from_secs(24 * 60 * 60));
+/// let db = Db::open(directory.path(), Options::new().change_retention(day))?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangeRetention {
+    /// The most bytes that kept writes take on disk. When there are more, the oldest go. 0: none are kept.
+    pub bytes: u64,
+    /// The age at which writes may go. `None`: they stay as long as there are few enough.
+    pub age: Option<Duration>,
+}
+
+impl ChangeRetention {
+    /// No writes are kept, and those of earlier openings go.
+    pub const OFF: Self = Self::new(0);
+
+    /// So many bytes of writes are kept, however old they are.
+    #[must_use]
+    pub const fn new(bytes: u64) -> Self {
+        Self { bytes, age: None }
+    }
+
+    /// Sets the field `age`.
+    #[must_use]
+    pub fn age(self, age: impl Into<Option<Duration>>) -> Self {
+        Self { age: age.into(), ..self }
     }
 }
 

@@ -241,6 +241,12 @@ pub struct Stats {
     pub ingested_bytes: u64,
     /// Ingests that have taken effect.
     pub ingests: u64,
+    /// Bytes of the writes that are kept for followers (`Db::changes`). They are not in any other figure.
+    pub change_bytes: u64,
+    /// The number after which writes are kept for followers, if `change_bytes` is not 0.
+    pub changes_after: u64,
+    /// How often all kept writes were given up since the store was opened: on a full disk, or after an error of their files.
+    pub changes_lost: u64,
     /// Trunk jobs done: flushes, compactions and splits.
     pub jobs: u64,
     /// Leaves split because they exceeded their target size.
@@ -461,6 +467,10 @@ impl fmt::Display for Stats {
         }
         if self.ingests > 0 {
             write!(f, "\ningested     {} bytes in {} ingests", self.ingested_bytes, self.ingests)?;
+        }
+        if self.change_bytes > 0 || self.changes_lost > 0 {
+            let (bytes, after, lost) = (self.change_bytes, self.changes_after, self.changes_lost);
+            write!(f, "\nchanges      {bytes} bytes kept, those after number {after}; given up {lost} times")?;
         }
         let filtered = self.compaction_filter_removed + self.compaction_filter_replaced;
         let unfiltered = self.compaction_filter_panics + self.compaction_filter_refused;

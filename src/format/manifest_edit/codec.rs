@@ -34,6 +34,7 @@ mod tag {
     pub const QUIET_BYTES: u8 = 25;
     pub const BUFFERED_ADDED: u8 = 26;
     pub const BUFFERED_DROPPED: u8 = 27;
+    pub const INGESTED: u8 = 28;
 
     /// Whether a field may occur more than once.
     pub fn repeats(tag: u8) -> bool {
@@ -106,6 +107,7 @@ impl ManifestEdit {
         for file in &self.buffered_dropped {
             number(tag::BUFFERED_DROPPED, file.0, out);
         }
+        optional(tag::INGESTED, self.ingested.map(|number| number.0), out);
     }
 
     /// Decodes an edit that must use all of `payload`.
@@ -157,6 +159,7 @@ impl ManifestEdit {
             tag::QUIET_BYTES => self.quiet_bytes = Some(reader.number()?),
             tag::BUFFERED_ADDED => self.buffered_added.push(reader.sized(decode_buffered)?),
             tag::BUFFERED_DROPPED => self.buffered_dropped.push(FileNumber(reader.number()?)),
+            tag::INGESTED => self.ingested = Some(SequenceNumber(reader.number()?)),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {

@@ -77,6 +77,7 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         quiet_bytes: random.option(Random::number),
         buffered_added: random.list(2, any_buffered),
         buffered_dropped: random.list(2, any_file),
+        ingested: random.option(any_number),
     }
 }
 

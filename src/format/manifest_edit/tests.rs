@@ -183,6 +183,7 @@ fn the_encoding_never_changes() {
             }],
         }],
         buffered_dropped: vec![FileNumber(5)],
+        ingested: Some(SequenceNumber(12)),
     };
     let expected: &[&[u8]] = &[
         &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
@@ -200,7 +201,7 @@ fn the_encoding_never_changes() {
         &[21, 14, 10, 1, 4, 100, 0xac, 2, 0xad, 2, 9, 4, 2, 5, 0xae, 2],
         &[22, 7, 2, 1, 1, 7, 1, 0xac, 2, 22, 6, 3, 0, 0, 2, 8, 9],
         &[23, 4, 24, 0xac, 2, 25, 5],
-        &[26, 20, 12, 10, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 6, 2, 4, 2, 1, 1, 27, 5],
+        &[26, 20, 12, 10, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 6, 2, 4, 2, 1, 1, 27, 5, 28, 12],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

@@ -89,14 +89,25 @@ pub fn check(segment: &SegmentFile, checks: Checks<'_>) -> Result<Checked> {
     let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
     let mut chunk = 0;
     while chunk < segment.header.chunks() {
-        let extent = buffer.load_chunk(segment, chunk)?;
-        checked.extent(segment, checks, &buffer, extent)?;
-        chunk += (extent.end - extent.start) / segment.header.chunk_bytes;
+        chunk += checked.chunk(segment, checks, &mut buffer, chunk)?;
     }
     Ok(checked)
 }
 
 impl Checked {
+    /// Reads and checks what one writer filled from a chunk on. Returns the number of its chunks.
+    pub fn chunk(
+        &mut self,
+        segment: &SegmentFile,
+        checks: Checks<'_>,
+        buffer: &mut ExtentBuffer,
+        chunk: u64,
+    ) -> Result<u64> {
+        let extent = buffer.load_chunk(segment, chunk)?;
+        self.extent(segment, checks, buffer, extent)?;
+        Ok((extent.end - extent.start) / segment.header.chunk_bytes)
+    }
+
     fn extent(
         &mut self,
         segment: &SegmentFile,

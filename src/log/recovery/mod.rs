@@ -25,6 +25,7 @@ mod old_segment;
 mod recover;
 mod rule;
 mod scan;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod write_back;
@@ -34,3 +35,5 @@ pub use input::{Access, RecoveryInput};
 pub use missing::missing_edits;
 pub use old_segment::OldSegment;
 pub use recover::{Recovered, recover};
+pub use scan::SegmentFile;
+pub use tail::{LiveSegment, Tail, TailRange};

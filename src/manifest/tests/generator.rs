@@ -159,6 +159,7 @@ fn log_segments(state: &ManifestState, random: &mut Random, edit: &mut ManifestE
     edit.log_segments_dropped = state.log_segments.iter().copied().filter(|_| random.once_in(2)).collect();
     // Sometimes one that is older than what is known already.
     edit.log_synced = Some(SequenceNumber(state.incorporated.0 + random.below(30)));
+    edit.ingested = Some(SequenceNumber(state.incorporated.0 + random.below(30)));
 }
 
 /// A maplet is added; half of the others are dropped.

@@ -1,6 +1,7 @@
 //! Tests of each call of the public interface.
 
 mod approximate_size;
+mod changes;
 mod compaction_filters;
 mod compression;
 mod events;
@@ -14,6 +15,7 @@ mod latencies;
 mod levels;
 pub mod live_stats;
 mod merges;
+mod metrics;
 mod model;
 mod multi_get;
 mod options;

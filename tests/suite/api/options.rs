@@ -2,8 +2,9 @@
 
 use alluvium::merge_operators::Add;
 use alluvium::{
-    Cancellation, CompactOptions, CompactionFilter, Compression, DiskComponent, Durability, Event, FilterDecision,
-    FilterPair, Goal, LevelFilters, LevelsOptions, MemoryComponent, Options, Resources, TransactOptions, WriteOptions,
+    Cancellation, ChangeRetention, CompactOptions, CompactionFilter, Compression, DiskComponent, Durability, Event,
+    FilterDecision, FilterPair, Goal, LevelFilters, LevelsOptions, MemoryComponent, Options, Resources,
+    TransactOptions, WriteOptions,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
         compaction_filter(KeepAll) = Some(Arc::new(KeepAll));
         listener(|_: &Event| ()) = Some(Arc::new(|_: &Event| ()));
         latencies(true) = true;
+        change_retention(ChangeRetention::new(1 << 20)) = Some(ChangeRetention::new(1 << 20));
         force_cut(true) = true;
     }
     check! { WriteOptions,

@@ -10,7 +10,7 @@ const LAYERS: [&[&str]; 9] = [
     &["io"],
     &["format"],
     &["cache", "filter", "merge"],
-    &["memory", "log", "manifest", "branch", "value"],
+    &["memory", "log", "manifest", "branch", "value", "changes"],
     &["disk"],
     &["engine"],
     &["db"],

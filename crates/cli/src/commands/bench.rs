@@ -56,6 +56,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             memory: common.memory,
             write_buffer: bench.write_buffer,
             sync: common.sync,
+            kept_changes: bench.keep_changes,
             plain_filters: bench.filters == Filters::Quotient,
             component: common.component.map(Component::for_bench),
             ..EngineOptions::default()

@@ -3,6 +3,7 @@
 
 mod backup;
 mod bench;
+mod changes;
 mod checkpoint;
 mod compact;
 mod completions;
@@ -51,6 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Verify(verify) => verify::run(common, verify),
         Command::Repair(_) => repair::run(common),
         Command::Convert(asked) => convert::run(common, asked),
+        Command::Changes(asked) => changes::run(common, asked),
         Command::Checkpoint(asked) => checkpoint::run(common, asked),
         Command::Backup(asked) => backup::run(common, asked),
         Command::Dump(dump) => dump::run(common, dump),

@@ -118,6 +118,12 @@ fn writer_state(metrics: &Metrics, stats: &Stats, age: Duration) -> Added {
             "Age of the oldest snapshot; 0 without one.",
             stats.oldest_snapshot.unwrap_or_default().as_secs_f64(),
         ),
+        ("change_bytes", "Bytes of writes that are kept for followers.", stats.change_bytes as f64),
+        (
+            "changes_after_number",
+            "Sequence number after which writes are kept for followers.",
+            stats.changes_after as f64,
+        ),
         ("debt_bytes", "Background work that is due.", stats.debt_bytes as f64),
         ("garbage_bytes", "Garbage in branch files, about.", stats.garbage_bytes as f64),
         (

@@ -138,6 +138,13 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.ingests > 0 {
         rows.push(("ingested", format!("{} in {} ingests", size(stats.ingested_bytes), grouped(stats.ingests))));
     }
+    if stats.change_bytes > 0 || stats.changes_lost > 0 {
+        let mut kept = format!("{} after number {}", size(stats.change_bytes), grouped(stats.changes_after));
+        if stats.changes_lost > 0 {
+            kept.push_str(&format!(", given up {} times", grouped(stats.changes_lost)));
+        }
+        rows.push(("kept changes", kept));
+    }
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
@@ -305,6 +312,9 @@ fn statistics(stats: &Stats) -> Report {
         .count("incorporations", "", stats.incorporations)
         .size("ingested_bytes", "", stats.ingested_bytes)
         .count("ingests", "", stats.ingests)
+        .size("change_bytes", "", stats.change_bytes)
+        .count("changes_after", "", stats.changes_after)
+        .count("changes_lost", "", stats.changes_lost)
         .count("jobs", "", stats.jobs)
         .count("splits", "", stats.splits)
         .count("joins", "", stats.joins)

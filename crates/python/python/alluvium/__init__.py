@@ -11,6 +11,7 @@ from typing import Any as _Any
 
 from ._alluvium import (
     DB,
+    Changes,
     Iterator,
     Keyspace,
     PrefixedDB,
@@ -24,6 +25,7 @@ from ._alluvium import (
 )
 from ._errors import (
     AlreadyOpenError,
+    ChangesTooOldError,
     ClosedError,
     ConflictError,
     CorruptionError,
@@ -44,6 +46,8 @@ __leveldb_version__ = "1.23"
 __all__ = [
     "DB",
     "AlreadyOpenError",
+    "Changes",
+    "ChangesTooOldError",
     "ClosedError",
     "ConflictError",
     "CorruptionError",

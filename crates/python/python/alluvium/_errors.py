@@ -30,6 +30,13 @@ class ConflictError(Error):
     """The whole key, including the prefix if it was read through a prefixed_db."""
 
 
+class ChangesTooOldError(Error):
+    """The changes after this number are not kept any more."""
+
+    oldest: int
+    """The number after which changes are kept."""
+
+
 class ReadOnlyError(Error):
     """The store was opened for reading only, or became read-only after a failure."""
 

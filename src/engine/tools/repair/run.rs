@@ -6,6 +6,7 @@ use super::other_stores::OtherStores;
 use super::value_check::ValueCheck;
 use super::{log, manifest_state, set_aside};
 use crate::branch::{Branch, BranchBuilder, file_name};
+use crate::changes::change_file_name;
 use crate::disk::salvage_buffered;
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::locks;
@@ -391,6 +392,19 @@ impl Repair<'_> {
         manifest_state::discard_log(state, salvaged.incorporated, salvaged.recovered, self.readers.numbers.next());
     }
 
+    /// What followers have seen may be lost, so they cannot go on. Before the new manifest: otherwise the next opening could.
+    fn end_changes(&mut self) -> Result<()> {
+        let names = self.directory.changes.iter().map(|file| change_file_name(*file));
+        let names: Vec<_> = names.filter(|name| !self.other_stores.has(name)).collect();
+        if !names.is_empty() {
+            self.report.warn(
+                "the writes that were kept for followers are removed, since they may differ from what was saved: open the store with \
+                 `Options::change_retention`, and begin each follower with a checkpoint",
+            );
+        }
+        names.iter().try_for_each(|name| self.storage.remove(name))
+    }
+
     /// Writes and installs the new manifest, sets damaged files aside and removes obsolete ones. Of the value files
     /// `unreferenced`, those that the new tree does not name are set aside: their keys are lost, but their values are
     /// not.
@@ -411,6 +425,7 @@ impl Repair<'_> {
         self.damaged.sort_unstable();
         self.damaged.dedup();
         state.next_file = state.next_file.max(self.readers.numbers.next());
+        self.end_changes()?;
         self.storage.sync_directory()?;
         set_aside::link_as_damaged(&**self.storage, &self.damaged, &mut self.report)?;
         // Maplets are rebuilt later. The next opening removes their old files.

@@ -1,5 +1,6 @@
 //! Checks the files of a closed store, even of one that cannot be opened. Changes nothing. One thread.
 
+use super::changes::check_changes;
 use super::findings::Findings;
 use super::log::LogCheck;
 use crate::branch::{self, Branch, BranchReport, Maplet};
@@ -68,6 +69,7 @@ pub(crate) fn verify_closed(
         None => check_without_manifest(&readers, &directory, &mut findings)?,
     }
     log.run(&mut values, &mut findings)?;
+    check_changes(&**storage, database, &mut findings)?;
     // If something is damaged, the reference to a value may be what is lost.
     if findings.is_deep() && state.is_some() && findings.found.is_valid() {
         let files = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));

@@ -3,6 +3,7 @@
 //! `open` checks a store that is open, `closed` the files of a store that is not, whether it can be opened or not. A
 //! quick check reads the manifest, the ends of files and the headers; a deep check reads everything.
 
+mod changes;
 mod closed;
 mod findings;
 mod log;

@@ -1,5 +1,6 @@
 //! Checks an open store while others read and write it. Any thread.
 
+use super::changes::check_changes;
 use super::closed::{check_branch, check_maplet, check_tree};
 use super::findings::Findings;
 use crate::disk::Version;
@@ -46,6 +47,7 @@ pub(crate) fn verify_open(
         check_maplet(&readers, maplet.meta(), &branch, &mut findings)?;
     }
     check_segments(engine, &mut findings)?;
+    check_changes(&*engine.read.storage, engine.read.branches.database, &mut findings)?;
     Ok(findings.found)
 }
 

@@ -1,0 +1,489 @@
+//! The change files of a store that is open for writing: copying from the log, and which files are kept.
+//!
+//! Any thread. Rules J1 to J8 of `docs/concurrency.md`. Two locks: `copying` is held during I/O, `kept` never; writers take
+//! neither. A thread that holds `copying` waits for no other lock of the engine but the log's state lock.
+
+use super::kept_files::{Kept, KeptFile, KeptFiles, KeptIngest};
+use super::source::ChangeSource;
+use super::writes::Writes;
+use crate::changes::{ChangeReader, ChangeWriter, Names, change_file_name, parse_change_file_name};
+use crate::engine::directory::owners;
+use crate::engine::directory::store_files::StoreFile;
+use crate::engine::durable_log::DurableLog;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::shared_components::SharedComponents;
+use crate::engine::types::options::ChangeRetention;
+use crate::format::change_file::{ChangeFileHeader, push_write};
+use crate::io::{Clock, Storage};
+use crate::log::{LogContents, Tail};
+use crate::manifest::ManifestState;
+use crate::util::planted::planted;
+use crate::util::sync::{Arc, Mutex, MutexGuard};
+use crate::util::{DatabaseId, Error, FileNumbers, KeyspaceId, Result, SequenceNumber};
+use std::time::Duration;
+
+/// Writes that are sorted at once, about, in bytes of memory.
+const WINDOW_BYTES: u64 = 8 << 20;
+/// A frame ends with the write that reaches this length.
+const FRAME_BYTES: usize = 256 << 10;
+/// A file that is this long is the last but one; shorter if little is kept, since whole files go.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+const FILE_BYTES_MIN: u64 = 16 << 10;
+/// The files that the retained bytes are spread over, at least.
+const FILES_MIN: u64 = 8;
+
+/// Reads the names of all keyspaces.
+pub(crate) type CatalogNames = fn(&Arc<ReadPath>) -> Result<Vec<(KeyspaceId, String)>>;
+
+/// See the module.
+pub(crate) struct ChangeLog {
+    pub(super) read: Arc<ReadPath>,
+    database: DatabaseId,
+    log: Arc<DurableLog>,
+    numbers: Arc<FileNumbers>,
+    clock: Arc<dyn Clock>,
+    /// `Options::change_retention`.
+    wanted: Option<ChangeRetention>,
+    copying: Mutex<Copying>,
+    kept: Mutex<Kept>,
+}
+
+/// What the thread that copies needs.
+#[derive(Default)]
+struct Copying {
+    /// `None`: nothing is kept.
+    retention: Option<ChangeRetention>,
+    writer: Option<ChangeWriter>,
+    /// The names of keyspaces after what was copied.
+    names: Names,
+    catalog: Option<CatalogNames>,
+    tail: Tail,
+    is_closed: bool,
+}
+
+/// The change files that an opening finds.
+struct Found {
+    files: KeptFiles,
+    /// The newest one of writes, not read yet, and the names of keyspaces at its beginning.
+    newest: Option<(ChangeReader, Names)>,
+}
+
+/// What the statistics have of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangeStats {
+    pub(crate) bytes: u64,
+    pub(crate) oldest: u64,
+    pub(crate) lost: u64,
+}
+
+impl ChangeLog {
+    pub(crate) fn new(
+        shared: &SharedComponents,
+        log: &Arc<DurableLog>,
+        numbers: &Arc<FileNumbers>,
+        database: DatabaseId,
+        wanted: Option<ChangeRetention>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            read: Arc::clone(&shared.read),
+            database,
+            log: Arc::clone(log),
+            numbers: Arc::clone(numbers),
+            clock: Arc::clone(&shared.scheduler.clock),
+            wanted,
+            copying: Mutex::default(),
+            kept: Mutex::default(),
+        })
+    }
+
+    /// Opening, before the contents of the log are incorporated: goes on with the files that are there, and copies what the log
+    /// has beyond them (rule J5). `state` is that of the manifest, `last` the last number.
+    pub(crate) fn resume(&self, contents: &LogContents, state: &ManifestState, last: SequenceNumber) -> Result<()> {
+        let Found { files, newest } = self.find_files(state.ingested)?;
+        let stored = newest.as_ref().map(|(reader, _)| retention_of(reader.header()));
+        let retention = self.wanted.or(stored).filter(|retention| retention.bytes > 0);
+        let mut copying = self.copying.lock();
+        self.kept.lock().files = files;
+        copying.retention = retention;
+        let (Some(_), Some((mut reader, names))) = (retention, newest) else { return self.remove_all() };
+        let names = read_through(&mut reader, names)?;
+        let through = reader.through();
+        let knows_ingests = state.ingested <= through || self.kept.lock().files.has_ingest(state.ingested);
+        if !knows_ingests || !(state.incorporated..=last).contains(&through) {
+            self.kept.lock().lost += 1;
+            return self.remove_all();
+        }
+        let resumed = self.go_on(&mut copying, reader, names, stored != retention);
+        let copied = resumed.and_then(|()| self.copy(&mut copying, contents, last));
+        self.or_lose(&mut copying, last, copied)
+    }
+
+    /// Finds the change files of the store, and removes those that are of no use.
+    fn find_files(&self, ingested: SequenceNumber) -> Result<Found> {
+        let names = self.storage().list()?;
+        let mut numbers: Vec<_> = names.iter().filter_map(|name| parse_change_file_name(name)).collect();
+        numbers.sort_unstable();
+        let (mut files, mut newest, mut useless) = (KeptFiles::default(), None, Vec::new());
+        for number in numbers {
+            let (reader, names) = match ChangeReader::open(self.storage(), self.database, number) {
+                Ok(opened) => opened,
+                // Of another store, damaged, or not finished. A reader finds the gap.
+                Err(error) if error.is_damage() => {
+                    useless.push(number);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let &ChangeFileHeader { after, date, ingest, .. } = reader.header();
+            let bytes = reader.length()?;
+            match ingest {
+                // It never took effect (rule J7).
+                Some(of) if planted!(of > ingested, Bug::IngestCountedEarly => of == SequenceNumber::MAX) => {
+                    useless.push(number)
+                }
+                Some(of) => files.push_ingest(KeptIngest { file: number, number: of, bytes }),
+                None => {
+                    files.push(KeptFile { file: number, after, date, bytes });
+                    newest = Some((reader, names));
+                }
+            }
+        }
+        useless.extend(files.expire_ingests(files.oldest().unwrap_or(SequenceNumber::MAX)));
+        for number in useless {
+            let (name, file) = (change_file_name(number), StoreFile::Changes(number));
+            if !owners::may_belong_to_another_store(self.storage(), &name, file, self.database) {
+                self.storage().remove(&name)?;
+            }
+        }
+        Ok(Found { files, newest })
+    }
+
+    /// Continues the newest file, or with another one if the retention is to be remembered.
+    fn go_on(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        reader: ChangeReader,
+        names: Names,
+        has_changed: bool,
+    ) -> Result<()> {
+        let writer = ChangeWriter::resume(self.storage(), &reader)?;
+        {
+            let mut kept = self.kept.lock();
+            kept.copied = Some(writer.through());
+            kept.files.newest_mut().into_iter().for_each(|file| file.bytes = writer.bytes());
+        }
+        copying.names = names;
+        let through = writer.through();
+        copying.writer = Some(writer);
+        if has_changed { self.begin_file(copying, through) } else { Ok(()) }
+    }
+
+    /// Opening, after `resume`, when reads work: the first file, if writes are to be kept from now on.
+    pub(crate) fn start(&self, catalog: CatalogNames) -> Result<()> {
+        let mut copying = self.copying.lock();
+        copying.catalog = Some(catalog);
+        if copying.retention.is_none() || copying.writer.is_some() {
+            return Ok(());
+        }
+        let last = self.read.sequencer.last();
+        let begun = self.begin(&mut copying, last);
+        self.or_lose(&mut copying, last, begun)
+    }
+
+    /// Begins a file behind a gap. The names of keyspaces may be younger than `after`: a keyspace that is missing was dropped by
+    /// then, and its writes are left out.
+    fn begin(&self, copying: &mut MutexGuard<'_, Copying>, after: SequenceNumber) -> Result<()> {
+        let names = copying.catalog.map_or(Ok(Vec::new()), |catalog| catalog(&self.read))?;
+        copying.names = Names::new(names);
+        self.begin_file(copying, after)
+    }
+
+    /// Every write up to this one is in a change file or need not be; segments of the log with greater numbers must stay.
+    pub(crate) fn copied(&self) -> SequenceNumber {
+        self.kept.lock().copied.unwrap_or(SequenceNumber::MAX)
+    }
+
+    /// Copies all writes up to a number; durably, if the log is going to drop them (rule J2).
+    pub(crate) fn copy_through(&self, through: SequenceNumber, is_durable: bool) -> Result<()> {
+        if self.copied() == SequenceNumber::MAX {
+            return Ok(());
+        }
+        self.log.sync_through(through)?;
+        let mut copying = self.copying.lock();
+        if copying.is_closed {
+            return Err(Error::Closed);
+        }
+        let copied = self.copy_live(&mut copying, through);
+        let durable = copied.and_then(|()| {
+            let is_durable = planted!(is_durable, Bug::ChangesUnsynced => false);
+            let writer = copying.writer.as_mut().filter(|_| is_durable);
+            writer.map_or(Ok(()), ChangeWriter::sync)
+        });
+        self.or_lose(&mut copying, through, durable)
+    }
+
+    fn copy_live(&self, copying: &mut MutexGuard<'_, Copying>, through: SequenceNumber) -> Result<()> {
+        let copied = self.copied();
+        if through <= copied {
+            return Ok(());
+        }
+        if copying.writer.is_none() {
+            // After the stream was lost.
+            self.begin(copying, copied)?;
+        }
+        let tail = &mut copying.tail;
+        let contents = self.log.log.records_after(&self.read.sequencer, tail, copied, through)?;
+        self.copy(copying, &contents, through)?;
+        self.expire(copying)
+    }
+
+    /// Copies what was not copied yet of the writes up to a number.
+    fn copy(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        contents: &LogContents,
+        through: SequenceNumber,
+    ) -> Result<()> {
+        let mut writes = Writes::default();
+        for range in contents.ranges(WINDOW_BYTES) {
+            let range = self.copied().next().max(*range.start())..=through.min(*range.end());
+            if range.is_empty() {
+                continue;
+            }
+            contents.read(&range, &mut |number, operations| {
+                writes.add(number, operations);
+                Ok(())
+            })?;
+            let (mut payload, mut before) = (Vec::new(), self.copied());
+            writes.drain(&self.read.values, |number, body| {
+                copying.names.follow(body);
+                push_write(before, number, body, &mut payload);
+                before = number;
+                if payload.len() < FRAME_BYTES {
+                    return Ok(());
+                }
+                let appended = self.append(copying, number, &payload);
+                payload.clear();
+                appended
+            })?;
+            if self.copied() < *range.end() {
+                self.append(copying, *range.end(), &payload)?;
+            }
+        }
+        if self.copied() < through { self.append(copying, through, &[]) } else { Ok(()) }
+    }
+
+    /// Appends a frame; begins another file if this one is full.
+    fn append(&self, copying: &mut MutexGuard<'_, Copying>, through: SequenceNumber, payload: &[u8]) -> Result<()> {
+        let Some(writer) = &mut copying.writer else { unreachable!("a stream that goes on has a file") };
+        writer.append(through, payload)?;
+        let bytes = writer.bytes();
+        {
+            let mut kept = self.kept.lock();
+            kept.files.newest_mut().into_iter().for_each(|file| file.bytes = bytes);
+            kept.copied = Some(through);
+        }
+        let retained = copying.retention.map_or(0, |retention| retention.bytes);
+        if bytes >= (retained / FILES_MIN).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) {
+            self.begin_file(copying, through)?;
+        }
+        Ok(())
+    }
+
+    /// Begins another file, with the writes after a number.
+    fn begin_file(&self, copying: &mut MutexGuard<'_, Copying>, after: SequenceNumber) -> Result<()> {
+        if let Some(full) = &mut copying.writer {
+            // Nobody syncs it later.
+            full.sync()?;
+        }
+        let header = self.new_header(copying.retention, after);
+        let writer = self.create(header, &copying.names)?;
+        let file = KeptFile { file: header.file, after, date: header.date, bytes: writer.bytes() };
+        copying.writer = Some(writer);
+        let mut kept = self.kept.lock();
+        kept.files.push(file);
+        kept.copied = Some(after);
+        Ok(())
+    }
+
+    /// The header of a new file of writes.
+    fn new_header(&self, retention: Option<ChangeRetention>, after: SequenceNumber) -> ChangeFileHeader {
+        let ChangeRetention { bytes, age } = retention.unwrap_or(ChangeRetention::OFF);
+        ChangeFileHeader {
+            database: self.database,
+            file: self.numbers.take(),
+            after,
+            date: self.date(),
+            retained_bytes: bytes,
+            retained_millis: age.map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            ingest: None,
+        }
+    }
+
+    fn create(&self, header: ChangeFileHeader, names: &Names) -> Result<ChangeWriter> {
+        self.log.check_lock()?;
+        ChangeWriter::create(self.storage(), header, names)
+    }
+
+    fn date(&self) -> u64 {
+        u64::try_from(self.clock.date().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Removes what need not be kept.
+    fn expire(&self, copying: &mut MutexGuard<'_, Copying>) -> Result<()> {
+        let Some(retention) = copying.retention else { return Ok(()) };
+        let expired = self.kept.lock().files.expire(&retention, self.date());
+        expired.iter().try_for_each(|file| self.storage().remove(&change_file_name(*file)))
+    }
+
+    /// After an error the stream goes on behind what could not be copied, without anything before (rule J6): nothing else of the
+    /// store may fail for it.
+    fn or_lose(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        through: SequenceNumber,
+        copied: Result<()>,
+    ) -> Result<()> {
+        match copied {
+            Ok(()) => Ok(()),
+            Err(Error::Closed) => Err(Error::Closed),
+            Err(_) => {
+                self.lose(copying, through);
+                Ok(())
+            }
+        }
+    }
+
+    fn lose(&self, copying: &mut MutexGuard<'_, Copying>, through: SequenceNumber) -> bool {
+        copying.writer = None;
+        let had_any = {
+            let mut kept = self.kept.lock();
+            kept.copied = kept.copied.map(|copied| copied.max(through)).or(Some(through));
+            let had_any = !kept.files.is_empty();
+            kept.lost += u64::from(had_any);
+            had_any
+        };
+        // Files that cannot be removed now are found at the next opening. They do not reach to where the stream goes on.
+        let _ = self.remove_all();
+        had_any
+    }
+
+    fn remove_all(&self) -> Result<()> {
+        let files = std::mem::take(&mut self.kept.lock().files);
+        let names = files.files().map(change_file_name);
+        names.fold(Ok(()), |removed, name| removed.and(self.storage().remove(&name)))
+    }
+
+    /// A full disk: removes all files. Returns whether there were any.
+    pub(crate) fn give_up(&self) -> bool {
+        let copied = self.copied();
+        // A thread that copies finds out by itself.
+        let copying = self.copying.try_lock().filter(|_| copied != SequenceNumber::MAX);
+        copying.is_some_and(|mut copying| self.lose(&mut copying, copied))
+    }
+
+    /// Closing, when all writes are durable in the log: copies them. Later calls fail.
+    pub(crate) fn close(&self, last: SequenceNumber) {
+        // If it fails, the stream ends earlier, or is lost; the store is not.
+        let _ = self.copy_through(last, true);
+        self.copying.lock().is_closed = true;
+    }
+
+    /// A file for the pairs of an ingest into a keyspace; `None` if nothing is kept.
+    pub(super) fn create_for_ingest(&self, names: &Names) -> Option<Result<ChangeWriter>> {
+        let retention = self.copying.lock().retention?;
+        let pending = Some(SequenceNumber::MAX);
+        let header = ChangeFileHeader { ingest: pending, ..self.new_header(Some(retention), SequenceNumber::ZERO) };
+        Some(self.create(header, names))
+    }
+
+    /// Before an ingest takes its number: until it has taken effect, nothing is copied (rule J7). `None` if nothing is kept.
+    pub(super) fn pause(&self) -> Option<Paused<'_>> {
+        let copying = self.copying.lock();
+        copying.retention.is_some().then_some(Paused { changes: self, copying })
+    }
+
+    pub(crate) fn stats(&self) -> ChangeStats {
+        let kept = self.kept.lock();
+        ChangeStats { bytes: kept.files.bytes(), oldest: kept.files.oldest().unwrap_or_default().0, lost: kept.lost }
+    }
+}
+
+impl ChangeSource for ChangeLog {
+    fn check_open(&self) -> Result<()> {
+        self.read.check_open()
+    }
+
+    fn storage(&self) -> &dyn Storage {
+        &*self.read.storage
+    }
+
+    fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock()
+    }
+
+    fn look_again(&self) -> Result<()> {
+        self.copy_through(self.read.sequencer.last(), false)
+    }
+
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    fn last(&self) -> SequenceNumber {
+        self.read.sequencer.last()
+    }
+}
+
+/// While it lives, nothing is copied.
+pub(super) struct Paused<'a> {
+    changes: &'a ChangeLog,
+    copying: MutexGuard<'a, Copying>,
+}
+
+impl Paused<'_> {
+    /// Gives up what is kept: it goes on behind an ingest whose pairs are not there. Durable when it returns, unless files cannot be
+    /// removed.
+    pub(super) fn lose(&mut self, ingest: SequenceNumber) -> Result<()> {
+        if self.changes.lose(&mut self.copying, ingest) { self.changes.storage().sync_directory() } else { Ok(()) }
+    }
+
+    /// After an ingest has taken effect, whose pairs are in this file. The log is synced through its number.
+    pub(super) fn add_ingest(mut self, number: SequenceNumber, file: &ChangeWriter) -> Result<()> {
+        let (changes, copying) = (self.changes, &mut self.copying);
+        let ingest = KeptIngest { file: file.header().file, number, bytes: file.bytes() };
+        // Before anything with a greater number can be read.
+        changes.kept.lock().files.push_ingest(ingest);
+        // A file of its own for what follows, so that a large ingest may go without it.
+        let copied = changes.copy_live(copying, number).and_then(|()| changes.begin_file(copying, number));
+        let copied = copied.and_then(|()| changes.expire(copying));
+        changes.or_lose(copying, number, copied)
+    }
+}
+
+/// The retention in the header of a file.
+fn retention_of(header: &ChangeFileHeader) -> ChangeRetention {
+    let age = Some(header.retained_millis).filter(|millis| *millis > 0).map(Duration::from_millis);
+    ChangeRetention::new(header.retained_bytes).age(age)
+}
+
+/// Reads a file up to its last valid frame. Returns the names there.
+fn read_through(reader: &mut ChangeReader, mut names: Names) -> Result<Names> {
+    let length = reader.length()?;
+    loop {
+        match reader.next_frame(length) {
+            Ok(Some(mut frame)) => {
+                while let Some((_, body)) = frame.next_write() {
+                    names.follow(body);
+                }
+            }
+            Ok(None) => return Ok(names),
+            Err(error) if error.is_damage() => return Ok(names),
+            Err(error) => return Err(error),
+        }
+    }
+}
