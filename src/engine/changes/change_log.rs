@@ -10,8 +10,10 @@ use crate::changes::{ChangeReader, ChangeWriter, Names, change_file_name, parse_
 use crate::engine::directory::owners;
 use crate::engine::directory::store_files::StoreFile;
 use crate::engine::durable_log::DurableLog;
+use crate::engine::events::Events;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::shared_components::SharedComponents;
+use crate::engine::types::events::Event;
 use crate::engine::types::options::ChangeRetention;
 use crate::format::change_file::{ChangeFileHeader, push_write};
 use crate::io::{Clock, Storage};
@@ -20,6 +22,7 @@ use crate::manifest::ManifestState;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, Mutex, MutexGuard};
 use crate::util::{DatabaseId, Error, FileNumbers, KeyspaceId, Result, SequenceNumber};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Writes that are sorted at once, about, in bytes of memory.
@@ -40,6 +43,7 @@ pub(crate) struct ChangeLog {
     pub(super) read: Arc<ReadPath>,
     database: DatabaseId,
     log: Arc<DurableLog>,
+    events: Events,
     numbers: Arc<FileNumbers>,
     clock: Arc<dyn Clock>,
     /// `Options::change_retention`.
@@ -88,6 +92,7 @@ impl ChangeLog {
             read: Arc::clone(&shared.read),
             database,
             log: Arc::clone(log),
+            events: shared.events.clone(),
             numbers: Arc::clone(numbers),
             clock: Arc::clone(&shared.scheduler.clock),
             wanted,
@@ -110,7 +115,7 @@ impl ChangeLog {
         let through = reader.through();
         let knows_ingests = state.ingested <= through || self.kept.lock().files.has_ingest(state.ingested);
         if !knows_ingests || !(state.incorporated..=last).contains(&through) {
-            self.kept.lock().lost += 1;
+            self.note_lost(format!("what is kept ends with number {through}, and the log cannot go on from there"));
             return self.remove_all();
         }
         let resumed = self.go_on(&mut copying, reader, names, stored != retention);
@@ -347,22 +352,28 @@ impl ChangeLog {
         match copied {
             Ok(()) => Ok(()),
             Err(Error::Closed) => Err(Error::Closed),
-            Err(_) => {
-                self.lose(copying, through);
+            Err(error) => {
+                self.lose(copying, through, &error);
                 Ok(())
             }
         }
     }
 
-    fn lose(&self, copying: &mut MutexGuard<'_, Copying>, through: SequenceNumber) -> bool {
+    fn note_lost(&self, reason: String) {
+        self.kept.lock().lost += 1;
+        self.events.add(|| Event::ChangesLost { reason });
+    }
+
+    fn lose(&self, copying: &mut MutexGuard<'_, Copying>, through: SequenceNumber, why: &dyn Display) -> bool {
         copying.writer = None;
         let had_any = {
             let mut kept = self.kept.lock();
             kept.copied = kept.copied.map(|copied| copied.max(through)).or(Some(through));
-            let had_any = !kept.files.is_empty();
-            kept.lost += u64::from(had_any);
-            had_any
+            !kept.files.is_empty()
         };
+        if had_any {
+            self.note_lost(why.to_string());
+        }
         // Files that cannot be removed now are found at the next opening. They do not reach to where the stream goes on.
         let _ = self.remove_all();
         had_any
@@ -379,7 +390,7 @@ impl ChangeLog {
         let copied = self.copied();
         // A thread that copies finds out by itself.
         let copying = self.copying.try_lock().filter(|_| copied != SequenceNumber::MAX);
-        copying.is_some_and(|mut copying| self.lose(&mut copying, copied))
+        copying.is_some_and(|mut copying| self.lose(&mut copying, copied, &"the disk is full"))
     }
 
     /// Closing, when all writes are durable in the log: copies them. Later calls fail.
@@ -449,7 +460,9 @@ impl Paused<'_> {
     /// Gives up what is kept: it goes on behind an ingest whose pairs are not there. Durable when it returns, unless files cannot be
     /// removed.
     pub(super) fn lose(&mut self, ingest: SequenceNumber) -> Result<()> {
-        if self.changes.lose(&mut self.copying, ingest) { self.changes.storage().sync_directory() } else { Ok(()) }
+        let why = "the pairs of an ingest could not be kept";
+        let had_any = self.changes.lose(&mut self.copying, ingest, &why);
+        if had_any { self.changes.storage().sync_directory() } else { Ok(()) }
     }
 
     /// After an ingest has taken effect, whose pairs are in this file. The log is synced through its number.

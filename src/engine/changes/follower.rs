@@ -197,10 +197,19 @@ impl Follower {
 
     /// Opens the file that has what comes next. False if there is none.
     fn next_file(&mut self) -> Result<bool> {
-        let current = self.reading.as_ref().map(|reading| reading.reader.header().file);
+        let current = self.reading.as_ref().map(|reading| (reading.reader.header().file, reading.reader.position()));
         let next = {
             let kept = self.changes.kept();
-            match current.map(|file| kept.files.following(file)) {
+            let following = current.map(|(file, _)| kept.files.following(file));
+            // The end of one that another process writes may be a part of a frame.
+            let is_whole = !self.changes.is_foreign() || following != Some(Following::None);
+            if let Some((file, position)) = current.filter(|_| is_whole)
+                && kept.files.get(file).is_some_and(|file| file.bytes > position)
+            {
+                // Since its end was looked at, it has grown, and the next one may have begun.
+                return Ok(true);
+            }
+            match following {
                 // It was read to its end.
                 Some(Following::Next(next)) if next.after <= self.position => next,
                 Some(Following::Next(KeptFile { after: SequenceNumber(oldest), .. })) => {

@@ -34,6 +34,11 @@ pub enum Event {
     },
     /// Puts are accepted again.
     DiskHasSpace,
+    /// What was kept for followers (`Db::changes`) is given up, and the stream begins anew: followers get `Error::ChangesTooOld`.
+    ChangesLost {
+        /// Why.
+        reason: String,
+    },
     /// The store has failed, for example because a sync did: it is read-only until it is opened again.
     Failed {
         /// Why.
@@ -58,6 +63,7 @@ impl fmt::Display for Event {
             }
             Self::DiskFull { reason } => write!(f, "the disk is full, puts are refused: {reason}"),
             Self::DiskHasSpace => f.write_str("the disk has space again"),
+            Self::ChangesLost { reason } => write!(f, "what was kept for followers is given up: {reason}"),
             Self::Failed { reason } => write!(f, "the store has failed and is read-only: {reason}"),
             Self::Missed { events } => write!(f, "{events} events were left out, since the listener was too slow"),
         }

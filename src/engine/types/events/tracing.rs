@@ -28,9 +28,11 @@ impl EventListener for TracingListener {
                 "{event}"
             ),
             Event::StallEnded { .. } | Event::DiskHasSpace => info!(target: TARGET, "{event}"),
-            Event::Ended { error: Some(_), .. } | Event::Stalled | Event::DiskFull { .. } | Event::Missed { .. } => {
-                warn!(target: TARGET, "{event}");
-            }
+            Event::Ended { error: Some(_), .. }
+            | Event::Stalled
+            | Event::DiskFull { .. }
+            | Event::ChangesLost { .. }
+            | Event::Missed { .. } => warn!(target: TARGET, "{event}"),
             Event::Failed { .. } => error!(target: TARGET, "{event}"),
         }
     }

@@ -10,7 +10,10 @@ use alluvium::{ChangeRetention, Db, Depth, Error, Options};
 use std::sync::Arc;
 
 fn try_open(disk: &SimulatedStorage, seed: u64, keeps: bool) -> alluvium::Result<DeterministicDb> {
-    let options = Options::new().memory_budget(1 << 20).disk_component(components()[seed as usize % 4].clone());
+    let options = Options::new()
+        .memory_budget(1 << 20)
+        .listener(super::say)
+        .disk_component(components()[seed as usize % 4].clone());
     let options = options.merge_operator(Append).sync_interval(None);
     let options = if keeps { options.change_retention(PLENTY) } else { options };
     DeterministicDb::open_small(Arc::new(disk.clone()), options)
@@ -118,7 +121,8 @@ fn a_copy_ends_equal_after_crashes_of_either_side() {
 /// A crash at every operation of a short run with incorporations and a full change file: the next opening goes on without a gap.
 #[test]
 fn no_crash_leaves_a_gap() {
-    let options = || Options::new().memory_budget(1 << 20).change_retention(ChangeRetention::new(1 << 20));
+    let options =
+        || Options::new().memory_budget(1 << 20).listener(super::say).change_retention(ChangeRetention::new(1 << 20));
     let open = |disk: &SimulatedStorage| DeterministicDb::open_small(Arc::new(disk.clone()), options());
     let run = |disk: &SimulatedStorage| -> alluvium::Result<()> {
         let db = open(disk)?;

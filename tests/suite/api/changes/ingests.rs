@@ -113,8 +113,42 @@ fn ingests_and_writers_are_in_one_order() {
     assert_eq!(db.stats().changes_lost, 0);
 }
 
+/// Each ingest ends a file. A follower that has just seen the end of one, while it grew and the next one began, once took that for a
+/// gap.
+#[test]
+fn a_follower_meets_the_end_of_each_file() {
+    let db = in_memory(tiny().change_retention(PLENTY));
+    let start = db.stats().last_number;
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let following = scope.spawn(|| {
+            let mut changes = db.changes(start).unwrap();
+            let mut last = start;
+            loop {
+                let was_over = is_over.load(std::sync::atomic::Ordering::Acquire);
+                for write in changes.by_ref() {
+                    let write = write.unwrap();
+                    assert_eq!(write.number(), last + 1);
+                    last = write.number();
+                }
+                if was_over {
+                    return last;
+                }
+            }
+        });
+        for round in 0..300 {
+            (0..5).for_each(|number| db.put(key(number), round.to_string()).unwrap());
+            ingest(&db, 7..8, b"ingested").unwrap();
+            db.put(key(9), "after").unwrap();
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Release);
+        assert_eq!(following.join().unwrap(), db.stats().last_number);
+    });
+}
+
 fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
-    let options = Options::new().memory_budget(1 << 20).merge_operator(Append).change_retention(PLENTY);
+    let options =
+        Options::new().memory_budget(1 << 20).listener(super::say).merge_operator(Append).change_retention(PLENTY);
     DeterministicDb::open_small(Arc::new(disk.clone()), options)
 }
 

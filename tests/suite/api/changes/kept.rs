@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn open(disk: &SimulatedStorage, retention: ChangeRetention) -> DeterministicDb {
-    let options = Options::new().memory_budget(1 << 20).change_retention(retention);
+    let options = Options::new().memory_budget(1 << 20).listener(super::say).change_retention(retention);
     DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap()
 }
 

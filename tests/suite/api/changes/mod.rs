@@ -12,7 +12,7 @@ use alluvium::merge_operators::Append;
 use alluvium::storage::MemoryStorage;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{
-    ChangeRetention, Db, DiskComponent, Durability, Error, KeyspaceChange, KeyspaceOptions, Operation, Options,
+    ChangeRetention, Db, DiskComponent, Durability, Error, Event, KeyspaceChange, KeyspaceOptions, Operation, Options,
     WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
@@ -66,7 +66,15 @@ fn follow(db: &Db, copy: &Db, start: u64, most: usize) -> alluvium::Result<bool>
     Ok(true)
 }
 
+/// Says why a stream was lost, where a test fails because of that.
+fn say(event: &Event) {
+    if let Event::ChangesLost { reason } = event {
+        println!("changes are lost: {reason}");
+    }
+}
+
 fn in_memory(options: Options) -> Db {
+    let options = options.listener(say);
     Db::open_with(Arc::new(MemoryStorage::new()), options.merge_operator(Append)).unwrap()
 }
 
