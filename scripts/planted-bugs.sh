@@ -70,7 +70,7 @@ snapshots-during-filter      | suite | api::compaction_filters::a_snapshot_taken
 filter-unchecked             | suite | api::compaction_filters::an_update_does_not_write_what_it_made_of_a_filtered_pair | updated to what a filtered pair becomes
 gate-unseen                  | suite | api::ingest::races::snapshots_see_whole_ingests_in_their_order         | a snapshot has changed\|then\|a part of an ingest
 ingest-unannounced           | suite | api::ingest::races::writers_of_the_range_are_before_or_after_it        | an older ingest shows\|an older write shows
-changes-not-copied           | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more
+changes-not-copied           | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more\|ChangesTooOld
 changes-unsynced             | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more
 chunk-done-early             | suite | api::changes::a_copy_that_follows_ends_equal                           | not kept any more\|ChangesTooOld
 ingest-counted-early         | suite | api::changes::ingests::a_crash_leaves_an_ingest_in_both_or_in_none     | a crash at

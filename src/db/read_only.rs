@@ -4,6 +4,7 @@
 use super::iter::{Iter, Pair};
 use super::keyspace::catalog::{load_expiry, load_options};
 use super::snapshot::Snapshot;
+use crate::engine::changes::foreign::ForeignChanges;
 use crate::engine::open::read_only_store::ReadOnlyStore;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::space::ballast::Ballast;
@@ -208,7 +209,11 @@ impl ReadOnlyDb {
     /// writer's activity are zero; `Db::live_stats` has them.
     pub fn stats(&self) -> Stats {
         let store = self.store.load();
+        // What cannot be listed now counts as not there, as in the rest of the figures.
+        let changes = ForeignChanges::new(&store.read).map(|changes| changes.stats()).unwrap_or_default();
         Stats {
+            change_bytes: changes.bytes,
+            changes_after: changes.oldest,
             incorporated_number: store.incorporated.0,
             synced_number: store.synced.0,
             log_bytes: store.log_bytes,

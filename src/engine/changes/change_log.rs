@@ -3,7 +3,7 @@
 //! Any thread. Rules J1 to J8 of `docs/concurrency.md`. Two locks: `copying` is held during I/O, `kept` never; writers take
 //! neither. A thread that holds `copying` waits for no other lock of the engine but the log's state lock.
 
-use super::kept_files::{Kept, KeptFile, KeptFiles, KeptIngest};
+use super::kept_files::{ChangeStats, Kept, KeptFile, KeptFiles, KeptIngest};
 use super::source::ChangeSource;
 use super::writes::Writes;
 use crate::changes::{ChangeReader, ChangeWriter, Names, change_file_name, parse_change_file_name};
@@ -70,14 +70,6 @@ struct Found {
     files: KeptFiles,
     /// The newest one of writes, not read yet, and the names of keyspaces at its beginning.
     newest: Option<(ChangeReader, Names)>,
-}
-
-/// What the statistics have of the stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChangeStats {
-    pub(crate) bytes: u64,
-    pub(crate) oldest: u64,
-    pub(crate) lost: u64,
 }
 
 impl ChangeLog {
@@ -220,8 +212,8 @@ impl ChangeLog {
         }
         let copied = self.copy_live(&mut copying, through);
         let durable = copied.and_then(|()| {
-            let is_durable = planted!(is_durable, Bug::ChangesUnsynced => false);
-            let writer = copying.writer.as_mut().filter(|_| is_durable);
+            let is_synced = planted!(is_durable, Bug::ChangesUnsynced => false);
+            let writer = copying.writer.as_mut().filter(|_| is_synced);
             writer.map_or(Ok(()), ChangeWriter::sync)
         });
         self.or_lose(&mut copying, through, durable)
@@ -381,8 +373,12 @@ impl ChangeLog {
 
     fn remove_all(&self) -> Result<()> {
         let files = std::mem::take(&mut self.kept.lock().files);
-        let names = files.files().map(change_file_name);
-        names.fold(Ok(()), |removed, name| removed.and(self.storage().remove(&name)))
+        // All of them, also after an error.
+        let mut removed = Ok(());
+        for file in files.files() {
+            removed = removed.and(self.storage().remove(&change_file_name(file)));
+        }
+        removed
     }
 
     /// A full disk: removes all files. Returns whether there were any.
@@ -415,8 +411,7 @@ impl ChangeLog {
     }
 
     pub(crate) fn stats(&self) -> ChangeStats {
-        let kept = self.kept.lock();
-        ChangeStats { bytes: kept.files.bytes(), oldest: kept.files.oldest().unwrap_or_default().0, lost: kept.lost }
+        self.kept.lock().stats()
     }
 }
 

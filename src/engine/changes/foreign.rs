@@ -3,7 +3,7 @@
 //! An ingest counts as soon as something was copied at or above its number: its writer copies nothing in between (rule J7). So nothing
 //! here needs to know which ingests took effect.
 
-use super::kept_files::{Kept, KeptFile, KeptFiles, KeptIngest};
+use super::kept_files::{ChangeStats, Kept, KeptFile, KeptFiles, KeptIngest};
 use super::source::ChangeSource;
 use crate::changes::{ChangeReader, parse_change_file_name};
 use crate::engine::read::read_path::ReadPath;
@@ -24,6 +24,10 @@ impl ForeignChanges {
         let changes = Self { read: Arc::clone(read), kept: Mutex::default() };
         changes.look_again()?;
         Ok(changes)
+    }
+
+    pub(crate) fn stats(&self) -> ChangeStats {
+        self.kept.lock().stats()
     }
 
     fn files(&self) -> Result<KeptFiles> {

@@ -26,7 +26,20 @@ pub(crate) struct Kept {
     pub(super) lost: u64,
 }
 
+/// What the statistics have of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangeStats {
+    pub(crate) bytes: u64,
+    pub(crate) oldest: u64,
+    pub(crate) lost: u64,
+}
+
 impl Kept {
+    pub(super) fn stats(&self) -> ChangeStats {
+        let oldest = self.files.oldest().unwrap_or_default().0;
+        ChangeStats { bytes: self.files.bytes(), oldest, lost: self.lost }
+    }
+
     /// An error if the writes after a number are not kept.
     pub(super) fn check(&self, since: SequenceNumber) -> Result<()> {
         match self.files.oldest().or(self.copied).filter(|oldest| since < *oldest) {

@@ -138,12 +138,8 @@ fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.ingests > 0 {
         rows.push(("ingested", format!("{} in {} ingests", size(stats.ingested_bytes), grouped(stats.ingests))));
     }
-    if stats.change_bytes > 0 || stats.changes_lost > 0 {
-        let mut kept = format!("{} after number {}", size(stats.change_bytes), grouped(stats.changes_after));
-        if stats.changes_lost > 0 {
-            kept.push_str(&format!(", given up {} times", grouped(stats.changes_lost)));
-        }
-        rows.push(("kept changes", kept));
+    if stats.changes_lost > 0 {
+        rows.push(("kept changes given up", format!("{} times", grouped(stats.changes_lost))));
     }
     if stats.reused_bytes > 0 {
         rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
@@ -264,7 +260,7 @@ pub fn level_json(level: &LevelStats) -> Value {
 /// All statistics. Counters that only cover this short-lived process appear only in JSON.
 fn statistics(stats: &Stats) -> Report {
     let mut report = Report::new();
-    let waits = stats.buffer_bytes > 0;
+    let (waits, keeps) = (stats.buffer_bytes > 0, stats.change_bytes > 0);
     let credit = if stats.quiet_credit_bytes > 0 { "may be rewritten in quiet times" } else { "" };
     report
         .member("component", stats.disk_component.into())
@@ -274,6 +270,8 @@ fn statistics(stats: &Stats) -> Report {
         .count("value_files", "value files", stats.value_files)
         .size("log_bytes", "bytes of log", stats.log_bytes)
         .size("log_shadow_bytes", "bytes of the log's shadows", stats.log_shadow_bytes)
+        .size("change_bytes", if keeps { "bytes of kept changes" } else { "" }, stats.change_bytes)
+        .count("changes_after", if keeps { "changes kept after number" } else { "" }, stats.changes_after)
         .size("ballast_bytes", "disk space reserved as ballast", stats.ballast_bytes)
         .count("last_number", "newest sequence number", stats.last_number)
         .count("synced_number", "synced through sequence number", stats.synced_number)
@@ -312,8 +310,6 @@ fn statistics(stats: &Stats) -> Report {
         .count("incorporations", "", stats.incorporations)
         .size("ingested_bytes", "", stats.ingested_bytes)
         .count("ingests", "", stats.ingests)
-        .size("change_bytes", "", stats.change_bytes)
-        .count("changes_after", "", stats.changes_after)
         .count("changes_lost", "", stats.changes_lost)
         .count("jobs", "", stats.jobs)
         .count("splits", "", stats.splits)

@@ -7,6 +7,7 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "DB",
+    "Changes",
     "Iterator",
     "Keyspace",
     "PrefixedDB",
@@ -335,6 +336,7 @@ class Changes(Iterable[tuple[int, list[tuple[Any, ...]]]]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[int, list[tuple[Any, ...]]]: ...
 
+@final
 class RawIterator:
     """A cursor that is positioned on a pair, or unpositioned."""
 

@@ -159,7 +159,7 @@ fn writes_are_returned_as_they_were_made() {
     assert!(changes.next().is_none());
     let users = db.keyspace("users", KeyspaceOptions::new().merge_operator(Append)).unwrap();
     let write = changes.next().unwrap().unwrap();
-    assert!(matches!(&write.keyspaces()[..], [KeyspaceChange::Set { keyspace, .. }] if keyspace == "users"));
+    assert!(matches!(write.keyspaces(), [KeyspaceChange::Set { keyspace, .. }] if keyspace == "users"));
     assert_eq!(write.operations().count(), 0);
     let mut batch = WriteBatch::new();
     batch.put("a", "1").delete("b").merge("c", "2");
@@ -179,7 +179,7 @@ fn writes_are_returned_as_they_were_made() {
     assert!(write.keyspaces().is_empty());
     db.drop_keyspace("users").unwrap();
     let write = changes.next().unwrap().unwrap();
-    assert!(matches!(&write.keyspaces()[..], [KeyspaceChange::Dropped { keyspace }] if keyspace == "users"));
+    assert!(matches!(write.keyspaces(), [KeyspaceChange::Dropped { keyspace }] if keyspace == "users"));
     assert!(changes.next().is_none());
     // Only what is durable was returned.
     assert_eq!(db.stats().synced_number, db.stats().last_number);
