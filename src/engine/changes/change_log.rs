@@ -106,7 +106,9 @@ impl ChangeLog {
         let names = read_through(&mut reader, names)?;
         let through = reader.through();
         let knows_ingests = state.ingested <= through || self.kept.lock().files.has_ingest(state.ingested);
-        if !knows_ingests || !(state.incorporated..=last).contains(&through) {
+        // A forced cut after damage may leave out what was copied.
+        let is_cut = contents.cut().is_some_and(|cut| through > cut);
+        if !knows_ingests || is_cut || !(state.incorporated..=last).contains(&through) {
             self.note_lost(format!("what is kept ends with number {through}, and the log cannot go on from there"));
             return self.remove_all();
         }

@@ -47,6 +47,11 @@ impl LogContents {
         &self.value_files
     }
 
+    /// No record of the newest log epoch with a greater number counts; `None` if there is no log.
+    pub fn cut(&self) -> Option<SequenceNumber> {
+        self.decisions.last().map(|decision| decision.cut)
+    }
+
     /// Divides all numbers above the incorporated ones into ranges whose entries take at most about `bytes_max` bytes
     /// of memory. A larger record has a range of its own. There is no range without entries.
     pub fn ranges(&self, bytes_max: u64) -> Vec<RangeInclusive<SequenceNumber>> {

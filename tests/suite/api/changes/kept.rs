@@ -176,3 +176,44 @@ fn a_damaged_file_is_named_or_the_stream_begins_anew() {
     }
     assert!(anew > 3, "{anew}");
 }
+
+/// A record that was copied is damaged in the log, and a forced cut leaves it out: a follower must not go on, since the store never
+/// has what the follower has seen.
+#[test]
+fn a_forced_cut_below_what_was_copied_ends_the_stream() {
+    let disk = SimulatedStorage::new(8);
+    let db = open(&disk, PLENTY);
+    (0..5).for_each(|number| db.put(key(number), format!("value {number}.")).unwrap());
+    assert_eq!(db.changes(0).unwrap().map(Result::unwrap).count(), 5);
+    let (mut cut, mut ended) = (0, 0);
+    for seed in 0..40 {
+        let disk = disk.clone_disk().power_cut(seed);
+        let damaged = b"value 2.";
+        let places = disk.current_image().into_iter().filter_map(|(name, bytes)| {
+            let at = bytes.windows(damaged.len()).position(|window| window == damaged)?;
+            (!name.ends_with(".changes")).then_some((name, at))
+        });
+        for (name, at) in places.collect::<Vec<_>>() {
+            disk.corrupt(&name, at as u64, 1);
+        }
+        let options = Options::new().memory_budget(1 << 20).force_cut(true);
+        // If the mark of the sync is on the disk, the record must be there.
+        let Ok(db) = DeterministicDb::open_small(Arc::new(disk.clone()), options) else { continue };
+        cut += 1;
+        assert_eq!(db.iter().unwrap().count(), 2);
+        let last = db.stats().last_number;
+        assert!(last >= 5, "{last}");
+        match db.changes(0) {
+            // The copy was not synced either, and was made again.
+            Ok(changes) => assert_eq!((changes.count(), db.stats().changes_lost), (2, 0)),
+            Err(Error::ChangesTooOld { oldest, .. }) => {
+                assert_eq!((oldest, db.stats().changes_lost), (last, 1));
+                ended += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        db.put("next", "write").unwrap();
+        assert_eq!(db.changes(last).unwrap().count(), 1);
+    }
+    assert!(cut > 6 && ended > 2, "{cut} cut, {ended} ended");
+}
