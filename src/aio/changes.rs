@@ -59,7 +59,12 @@ impl AsyncChanges {
                 let mut changes = changes.map_or_else(|| db.changes(through), Ok)?;
                 let (mut read, mut bytes) = (VecDeque::new(), 0);
                 while read.len() < WRITES_MAX && bytes < BYTES_MAX {
-                    let Some(write) = changes.next().transpose()? else { break };
+                    let write = match changes.next() {
+                        None => break,
+                        // It comes again.
+                        Some(Err(_)) if !read.is_empty() => break,
+                        Some(write) => write?,
+                    };
                     bytes += write.bytes();
                     read.push_back(write);
                 }

@@ -19,6 +19,8 @@ pub struct ChangeReader {
 /// The writes of a frame.
 #[derive(Debug, Default)]
 pub struct Frame {
+    /// The number of the ingest that it stands for, if it has no writes.
+    pub ingest: Option<SequenceNumber>,
     payload: Vec<u8>,
     at: usize,
     last: SequenceNumber,
@@ -70,8 +72,14 @@ impl ChangeReader {
     pub fn next_frame(&mut self, end: u64) -> Result<Option<Frame>> {
         let (start, last) = (self.position, self.through);
         let Some((kind, payload)) = self.frame(end)? else { return Ok(None) };
-        let frame = Frame { payload, at: 0, last };
-        if kind != FrameKind::Writes || !frame.is_valid(self.through) {
+        let ingest = (kind == FrameKind::Ingest).then_some(self.through);
+        let frame = Frame { ingest, payload, at: 0, last };
+        let is_valid = match kind {
+            FrameKind::Writes => frame.is_valid(self.through),
+            FrameKind::Ingest => frame.payload.is_empty() && self.through > last,
+            FrameKind::Names | FrameKind::Pairs => false,
+        };
+        if !is_valid {
             self.position = start;
             self.through = last;
             return Err(Error::corruption(self.file.path(), start, "frame", "writes in ascending order", "others"));

@@ -47,6 +47,12 @@ impl ChangeWriter {
         Ok(writer)
     }
 
+    /// Appends that the write with this number, the next one, is an ingest.
+    pub fn append_ingest(&mut self, number: SequenceNumber) -> Result<()> {
+        debug_assert!(number > self.through);
+        self.frame(FrameKind::Ingest, number, &[])
+    }
+
     /// Appends pairs of an ingest: the body of a batch.
     pub fn append_pairs(&mut self, body: &[u8]) -> Result<()> {
         self.frame(FrameKind::Pairs, self.header.after, body)

@@ -112,7 +112,8 @@ impl Background {
         if self.space.wants_adjustment() {
             self.scheduler.ask_for_workers();
         }
-        if self.log.sync_when_due()? {
+        self.log.sync_when_due()?;
+        if self.changes.copied() < self.log.log.synced() {
             // So that followers in other processes see it soon, and incorporations have little to copy.
             self.changes.copy_through(self.log.log.synced(), false)?;
         }

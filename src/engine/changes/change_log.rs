@@ -1,7 +1,8 @@
 //! The change files of a store that is open for writing: copying from the log, and which files are kept.
 //!
 //! Any thread. Rules J1 to J8 of `docs/concurrency.md`. Two locks: `copying` is held during I/O, `kept` never; writers take
-//! neither. A thread that holds `copying` waits for no other lock of the engine but the log's state lock.
+//! neither. `copying` comes before the locks of the log, the gate for snapshots and the edit mutex: a thread that holds one of
+//! those never waits for it.
 
 use super::kept_files::{ChangeStats, Kept, KeptFile, KeptFiles, KeptIngest};
 use super::source::ChangeSource;
@@ -21,7 +22,7 @@ use crate::log::{LogContents, Tail};
 use crate::manifest::ManifestState;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, Mutex, MutexGuard};
-use crate::util::{DatabaseId, Error, FileNumbers, KeyspaceId, Result, SequenceNumber};
+use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -94,27 +95,61 @@ impl ChangeLog {
     }
 
     /// Opening, before the contents of the log are incorporated: goes on with the files that are there, and copies what the log
-    /// has beyond them (rule J5). `state` is that of the manifest, `last` the last number.
-    pub(crate) fn resume(&self, contents: &LogContents, state: &ManifestState, last: SequenceNumber) -> Result<()> {
+    /// has beyond them (rule J5). `state` is that of the manifest, `last` the last number. After an error the stream begins anew.
+    pub(crate) fn resume(&self, contents: &LogContents, state: &ManifestState, last: SequenceNumber) {
+        let mut copying = self.copying.lock();
+        if let Err(error) = self.try_resume(&mut copying, contents, state, last) {
+            copying.writer = None;
+            copying.retention = self.wanted.filter(|retention| retention.bytes > 0);
+            let mut kept = self.kept.lock();
+            kept.files = KeptFiles::default();
+            kept.copied = copying.retention.map(|_| last);
+            drop(kept);
+            self.note_lost(error.to_string());
+        }
+    }
+
+    fn try_resume(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        contents: &LogContents,
+        state: &ManifestState,
+        last: SequenceNumber,
+    ) -> Result<()> {
         let Found { files, newest } = self.find_files(state.ingested)?;
         let stored = newest.as_ref().map(|(reader, _)| retention_of(reader.header()));
         let retention = self.wanted.or(stored).filter(|retention| retention.bytes > 0);
-        let mut copying = self.copying.lock();
         self.kept.lock().files = files;
         copying.retention = retention;
         let (Some(_), Some((mut reader, names))) = (retention, newest) else { return self.remove_all() };
         let names = read_through(&mut reader, names)?;
         let through = reader.through();
-        let knows_ingests = state.ingested <= through || self.kept.lock().files.has_ingest(state.ingested);
+        let knows_ingests = state.ingested <= through || self.kept.lock().files.ingest(state.ingested).is_some();
         // A forced cut after damage may leave out what was copied.
         let is_cut = contents.cut().is_some_and(|cut| through > cut);
         if !knows_ingests || is_cut || !(state.incorporated..=last).contains(&through) {
             self.note_lost(format!("what is kept ends with number {through}, and the log cannot go on from there"));
             return self.remove_all();
         }
-        let resumed = self.go_on(&mut copying, reader, names, stored != retention);
-        let copied = resumed.and_then(|()| self.copy(&mut copying, contents, last));
-        self.or_lose(&mut copying, last, copied)
+        let resumed = self.go_on(copying, reader, names, stored != retention);
+        let copied = resumed.and_then(|()| self.copy_with_ingests(copying, contents, last));
+        self.or_lose(copying, last, copied)
+    }
+
+    /// Copies what the log has, and what stands for the ingests in between.
+    fn copy_with_ingests(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        contents: &LogContents,
+        last: SequenceNumber,
+    ) -> Result<()> {
+        let copied = self.copied();
+        let ingests = self.kept.lock().files.ingests_after(copied);
+        for number in ingests.into_iter().filter(|number| *number <= last) {
+            self.copy(copying, contents, SequenceNumber(number.0 - 1))?;
+            self.append_ingest(copying, number)?;
+        }
+        self.copy(copying, contents, last)
     }
 
     /// Finds the change files of the store, and removes those that are of no use.
@@ -181,8 +216,12 @@ impl ChangeLog {
     pub(crate) fn start(&self, catalog: CatalogNames) -> Result<()> {
         let mut copying = self.copying.lock();
         copying.catalog = Some(catalog);
-        if copying.retention.is_none() || copying.writer.is_some() {
+        if copying.retention.is_none() {
             return Ok(());
+        }
+        if copying.writer.is_some() {
+            // What is kept may be less than it was.
+            return self.expire(&mut copying);
         }
         let last = self.read.sequencer.last();
         let begun = self.begin(&mut copying, last);
@@ -277,16 +316,27 @@ impl ChangeLog {
         let Some(writer) = &mut copying.writer else { unreachable!("a stream that goes on has a file") };
         writer.append(through, payload)?;
         let bytes = writer.bytes();
-        {
-            let mut kept = self.kept.lock();
-            kept.files.newest_mut().into_iter().for_each(|file| file.bytes = bytes);
-            kept.copied = Some(through);
-        }
+        self.note_appended(bytes, through);
         let retained = copying.retention.map_or(0, |retention| retention.bytes);
         if bytes >= (retained / FILES_MIN).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) {
             self.begin_file(copying, through)?;
         }
         Ok(())
+    }
+
+    /// Appends what stands for an ingest, the next write.
+    fn append_ingest(&self, copying: &mut MutexGuard<'_, Copying>, number: SequenceNumber) -> Result<()> {
+        let Some(writer) = &mut copying.writer else { unreachable!("a stream that goes on has a file") };
+        writer.append_ingest(number)?;
+        let bytes = writer.bytes();
+        self.note_appended(bytes, number);
+        Ok(())
+    }
+
+    fn note_appended(&self, bytes: u64, through: SequenceNumber) {
+        let mut kept = self.kept.lock();
+        kept.files.newest_mut().into_iter().for_each(|file| file.bytes = bytes);
+        kept.copied = Some(through);
     }
 
     /// Begins another file, with the writes after a number.
@@ -368,7 +418,7 @@ impl ChangeLog {
         if had_any {
             self.note_lost(why.to_string());
         }
-        // Files that cannot be removed now are found at the next opening. They do not reach to where the stream goes on.
+        // Files that cannot be removed now are found at the next opening: either the stream goes on where they end, or there is a gap.
         let _ = self.remove_all();
         had_any
     }
@@ -387,29 +437,58 @@ impl ChangeLog {
     pub(crate) fn give_up(&self) -> bool {
         let copied = self.copied();
         // A thread that copies finds out by itself.
-        let copying = self.copying.try_lock().filter(|_| copied != SequenceNumber::MAX);
+        let copying = self.copying.try_lock().filter(|copying| copied != SequenceNumber::MAX && !copying.is_closed);
         copying.is_some_and(|mut copying| self.lose(&mut copying, copied, &"the disk is full"))
     }
 
-    /// Closing, when all writes are durable in the log: copies them. Later calls fail.
-    pub(crate) fn close(&self, last: SequenceNumber) {
-        // If it fails, the stream ends earlier, or is lost; the store is not.
-        let _ = self.copy_through(last, true);
-        self.copying.lock().is_closed = true;
+    /// Closing: copies all writes, if all of them are durable in the log. Afterwards no file is made or removed (rule J8).
+    pub(crate) fn close(&self, durable: Option<SequenceNumber>) {
+        if let Some(last) = durable {
+            // If it fails, the stream ends earlier, or is lost; the store is not.
+            let _ = self.copy_through(last, true);
+        }
+        let mut copying = self.copying.lock();
+        if durable.is_some() && copying.retention.is_some() && copying.writer.is_none() {
+            // So that the next opening knows what is to be kept.
+            let copied = self.copied();
+            let _ = self.begin(&mut copying, copied);
+        }
+        copying.is_closed = true;
     }
 
     /// A file for the pairs of an ingest into a keyspace; `None` if nothing is kept.
     pub(super) fn create_for_ingest(&self, names: &Names) -> Option<Result<ChangeWriter>> {
-        let retention = self.copying.lock().retention?;
+        let copying = self.copying.lock();
+        let retention = copying.retention.filter(|_| !copying.is_closed)?;
         let pending = Some(SequenceNumber::MAX);
         let header = ChangeFileHeader { ingest: pending, ..self.new_header(Some(retention), SequenceNumber::ZERO) };
         Some(self.create(header, names))
     }
 
-    /// Before an ingest takes its number: until it has taken effect, nothing is copied (rule J7). `None` if nothing is kept.
-    pub(super) fn pause(&self) -> Option<Paused<'_>> {
+    /// Removes the file of an ingest that has not taken effect. *Otherwise,* if the store is closed by then: its number may be that
+    /// of another file by now.
+    pub(super) fn remove_for_ingest(&self, file: FileNumber) {
         let copying = self.copying.lock();
-        copying.retention.is_some().then_some(Paused { changes: self, copying })
+        if !copying.is_closed {
+            // What stays does not count, and the next opening removes it.
+            let _ = self.storage().remove(&change_file_name(file));
+        }
+    }
+
+    /// Before an ingest takes its number, and before it closes the gate for snapshots: until it has taken effect, nothing is copied
+    /// (rule J7). `None` if nothing is kept.
+    pub(super) fn pause(&self) -> Option<Paused<'_>> {
+        let mut copying = self.copying.lock();
+        copying.retention?;
+        if copying.writer.is_none() {
+            // It takes a snapshot. *Otherwise,* later: that would wait for the gate, which the ingest itself has closed.
+            let copied = self.copied();
+            let begun = self.begin(&mut copying, copied);
+            if let Err(error) = begun {
+                self.lose(&mut copying, copied, &error);
+            }
+        }
+        Some(Paused { changes: self, copying })
     }
 
     pub(crate) fn stats(&self) -> ChangeStats {
@@ -454,12 +533,25 @@ pub(super) struct Paused<'a> {
 }
 
 impl Paused<'_> {
-    /// Gives up what is kept: it goes on behind an ingest whose pairs are not there. Durable when it returns, unless files cannot be
-    /// removed.
-    pub(super) fn lose(&mut self, ingest: SequenceNumber) -> Result<()> {
-        let why = "the pairs of an ingest could not be kept";
-        let had_any = self.changes.lose(&mut self.copying, ingest, &why);
-        if had_any { self.changes.storage().sync_directory() } else { Ok(()) }
+    /// Gives up what is kept: it goes on behind an ingest whose pairs are not there. If a power loss brings files back, the manifest
+    /// knows an ingest that they lack (rule J7).
+    pub(super) fn lose(&mut self, ingest: SequenceNumber) {
+        self.changes.lose(&mut self.copying, ingest, &"the pairs of an ingest could not be kept");
+    }
+
+    /// Removes the file of an ingest that has not taken effect, before anything with a greater number is copied.
+    pub(super) fn remove(&mut self, file: FileNumber) {
+        let removed = self.changes.storage().remove(&change_file_name(file));
+        // What cannot be removed could count once there is a later ingest.
+        if removed.and_then(|()| self.changes.storage().sync_directory()).is_err() {
+            let copied = self.changes.copied();
+            self.changes.lose(&mut self.copying, copied, &"the pairs of an ingest could not be removed");
+        }
+    }
+
+    /// Whether there is a file for what follows an ingest.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.copying.writer.is_some()
     }
 
     /// After an ingest has taken effect, whose pairs are in this file. The log is synced through its number.
@@ -468,8 +560,10 @@ impl Paused<'_> {
         let ingest = KeptIngest { file: file.header().file, number, bytes: file.bytes() };
         // Before anything with a greater number can be read.
         changes.kept.lock().files.push_ingest(ingest);
+        let copied = changes.copy_live(copying, SequenceNumber(number.0 - 1));
+        let copied = copied.and_then(|()| changes.append_ingest(copying, number));
         // A file of its own for what follows, so that a large ingest may go without it.
-        let copied = changes.copy_live(copying, number).and_then(|()| changes.begin_file(copying, number));
+        let copied = copied.and_then(|()| changes.begin_file(copying, number));
         let copied = copied.and_then(|()| changes.expire(copying));
         changes.or_lose(copying, number, copied)
     }

@@ -16,8 +16,6 @@ pub(crate) struct Follower {
     changes: Arc<dyn ChangeSource>,
     position: SequenceNumber,
     reading: Option<Reading>,
-    /// The next write that was read, before which an ingest may come.
-    waiting: Option<CommittedBatch>,
     /// The ingest that is read.
     ingest: Option<ReadIngest>,
 }
@@ -80,7 +78,7 @@ impl Follower {
         }
         kept.check(since)?;
         drop(kept);
-        Ok(Self { changes, position: since, reading: None, waiting: None, ingest: None })
+        Ok(Self { changes, position: since, reading: None, ingest: None })
     }
 
     /// Every write up to this number that the stream has was returned.
@@ -96,13 +94,7 @@ impl Follower {
             if let Some(part) = self.next_part()? {
                 return Ok(Some(part));
             }
-            if self.waiting.is_none() {
-                self.waiting = self.next_in_frame();
-            }
-            if self.open_ingest()? {
-                continue;
-            }
-            if let Some(batch) = self.waiting.take() {
+            if let Some(batch) = self.next_in_frame() {
                 self.position = batch.number;
                 return Ok(Some(batch));
             }
@@ -137,18 +129,22 @@ impl Follower {
         Ok(Some(batch))
     }
 
-    /// Opens the file of an ingest that comes before what waits, or before the end of what was read. False if there is none.
-    fn open_ingest(&mut self) -> Result<bool> {
-        let read = self.reading.as_ref().map(|reading| reading.reader.through().next());
-        let Some(end) = self.waiting.as_ref().map(|batch| batch.number).or(read) else { return Ok(false) };
-        let Some(found) = self.changes.kept().files.ingest_between(self.position, end) else { return Ok(false) };
+    /// Opens the file of an ingest, which is the next write.
+    fn open_ingest(&mut self, number: SequenceNumber) -> Result<()> {
+        let found = self.changes.kept().files.ingest(number);
+        if found.is_none() && self.changes.is_foreign() {
+            self.changes.look_again()?;
+        }
+        let found = found.or_else(|| self.changes.kept().files.ingest(number));
+        // It went with the file that stands for it, or is damaged.
+        let found = found.ok_or(Error::ChangesTooOld { since: self.position.0, oldest: number.0 })?;
         let opened = ChangeReader::open(self.changes.storage(), self.changes.database(), found.file);
         let (mut reader, names) = opened.map_err(|error| self.too_old_or(error))?;
         let next = reader.next_pairs()?;
         // Everything in front of it was returned.
-        self.position = SequenceNumber(found.number.0 - 1);
-        self.ingest = Some(ReadIngest { reader, names, number: found.number, next });
-        Ok(true)
+        self.position = SequenceNumber(number.0 - 1);
+        self.ingest = Some(ReadIngest { reader, names, number, next });
+        Ok(())
     }
 
     /// The error for a file that cannot be opened: it may have been removed just now.
@@ -186,7 +182,17 @@ impl Follower {
         let end = known.map_or_else(|| reader.length(), Ok)?;
         let may_be_cut = known.is_none() || (is_newest && self.changes.is_foreign());
         match reader.next_frame(end) {
-            Ok(Some(next)) => *frame = next,
+            Ok(Some(next)) => {
+                let ingest = next.ingest.filter(|number| *number > self.position);
+                *frame = next;
+                if let Some(number) = ingest
+                    && let Err(error) = self.open_ingest(number)
+                {
+                    // Asked again, it meets the ingest again.
+                    self.reading = None;
+                    return Err(error);
+                }
+            }
             Ok(None) => return Ok(false),
             // It is being written, or was removed while it was.
             Err(error) if error.is_damage() && may_be_cut => return Ok(false),

@@ -1,7 +1,7 @@
 //! The pairs of an ingest, for followers: a change file of its own, written while they arrive (rule J7). The thread of the ingest.
 
 use super::change_log::{ChangeLog, Paused};
-use crate::changes::{ChangeWriter, Names, change_file_name};
+use crate::changes::{ChangeWriter, Names};
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::format::log_record::Operation;
 use crate::util::sync::Arc;
@@ -58,7 +58,8 @@ impl IngestChanges {
         varint::write(self.count, &mut body);
         body.append(&mut self.operations);
         self.count = 0;
-        if writer.append_pairs(&body).is_err() {
+        // One that is larger than what is kept would go at once.
+        if writer.append_pairs(&body).is_err() || writer.bytes() > writer.header().retained_bytes {
             self.remove();
         }
     }
@@ -78,28 +79,44 @@ impl IngestChanges {
 
     fn remove(&mut self) {
         if let Some(writer) = self.writer.take() {
-            // What stays does not count, and the next opening removes it.
-            let _ = self.changes.read.storage.remove(&change_file_name(writer.header().file));
+            self.changes.remove_for_ingest(writer.header().file);
         }
     }
 }
 
 impl IngestEnd<'_> {
     /// Before the edit that publishes the ingest.
-    pub(crate) fn give_number(&mut self, number: SequenceNumber) -> Result<()> {
-        let Some(paused) = &mut self.paused else { return Ok(()) };
-        match self.file {
-            Some(file) => file.give_number(number),
-            None => paused.lose(number),
+    pub(crate) fn give_number(&mut self, number: SequenceNumber) {
+        let Some(paused) = &mut self.paused else { return };
+        let is_there = match self.file {
+            Some(file) if paused.can_go_on() => file.give_number(number).is_ok(),
+            _ => false,
+        };
+        if !is_there {
+            self.remove();
+            self.paused.iter_mut().for_each(|paused| paused.lose(number));
         }
     }
 
     /// After it.
-    pub(crate) fn published(self, number: SequenceNumber) -> Result<()> {
-        match (self.paused, self.file.take()) {
+    pub(crate) fn published(mut self, number: SequenceNumber) -> Result<()> {
+        match (self.paused.take(), self.file.take()) {
             (Some(paused), Some(file)) => paused.add_ingest(number, &file),
             _ => Ok(()),
         }
+    }
+
+    fn remove(&mut self) {
+        if let (Some(paused), Some(file)) = (&mut self.paused, self.file.take()) {
+            paused.remove(file.header().file);
+        }
+    }
+}
+
+impl Drop for IngestEnd<'_> {
+    /// The ingest has failed.
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

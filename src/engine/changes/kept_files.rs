@@ -4,6 +4,9 @@ use crate::engine::types::options::ChangeRetention;
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::collections::VecDeque;
 
+/// The least that a file takes on the disk.
+const BLOCK_BYTES: u64 = 4096;
+
 /// A change file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptFile {
@@ -112,7 +115,8 @@ impl KeptFiles {
 
     pub(super) fn bytes(&self) -> u64 {
         let writes = self.writes.iter().map(|file| file.bytes);
-        writes.chain(self.ingests.iter().map(|file| file.bytes)).sum()
+        // A small file takes a block. *Otherwise,* ingests of a few pairs could leave millions of files.
+        writes.chain(self.ingests.iter().map(|file| file.bytes)).map(|bytes| bytes.max(BLOCK_BYTES)).sum()
     }
 
     /// The number after which the writes are kept.
@@ -120,13 +124,14 @@ impl KeptFiles {
         self.writes.front().map(|file| file.after)
     }
 
-    /// The first ingest with a number between these.
-    pub(super) fn ingest_between(&self, after: SequenceNumber, before: SequenceNumber) -> Option<KeptIngest> {
-        self.ingests.iter().find(|file| file.number > after && file.number < before).copied()
+    /// The file of an ingest.
+    pub(super) fn ingest(&self, number: SequenceNumber) -> Option<KeptIngest> {
+        self.ingests.iter().find(|file| file.number == number).copied()
     }
 
-    pub(super) fn has_ingest(&self, number: SequenceNumber) -> bool {
-        self.ingests.iter().any(|file| file.number == number)
+    /// The numbers of the ingests after a number, ascending.
+    pub(super) fn ingests_after(&self, after: SequenceNumber) -> Vec<SequenceNumber> {
+        self.ingests.iter().map(|file| file.number).filter(|number| *number > after).collect()
     }
 
     /// The file in which the writes after a number begin.
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn files_expire_by_bytes_and_by_age_and_the_newest_stays() {
-        let all = [(10, 1_000, 50), (20, 2_000, 50), (30, 3_000, 50)];
+        let all = [(10, 1_000, 50_000), (20, 2_000, 50_000), (30, 3_000, 50_000)];
         let left = |bytes: u64, age: Option<u64>, date: u64| {
             let mut files = files(&all);
             let retention = ChangeRetention::new(bytes).age(age.map(Duration::from_millis));
@@ -192,33 +197,33 @@ mod tests {
             assert_eq!(expired.len() + files.files().count(), all.len());
             files.files().map(|file| file.0).collect::<Vec<_>>()
         };
-        assert_eq!(left(150, None, 9_000), [0, 1, 2]);
-        assert_eq!(left(149, None, 9_000), [1, 2]);
+        assert_eq!(left(150_000, None, 9_000), [0, 1, 2]);
+        assert_eq!(left(149_999, None, 9_000), [1, 2]);
         assert_eq!(left(1, None, 9_000), [2]);
         // The writes of the first file are at most as old as the second one.
-        assert_eq!(left(150, Some(1_000), 3_000), [0, 1, 2]);
-        assert_eq!(left(150, Some(1_000), 3_001), [1, 2]);
-        assert_eq!(left(150, Some(1_000), 9_000), [2]);
+        assert_eq!(left(150_000, Some(1_000), 3_000), [0, 1, 2]);
+        assert_eq!(left(150_000, Some(1_000), 3_001), [1, 2]);
+        assert_eq!(left(150_000, Some(1_000), 9_000), [2]);
     }
 
     #[test]
     fn ingests_go_with_the_writes_before_them() {
-        let mut files = files(&[(10, 0, 50), (20, 0, 50), (30, 0, 50)]);
+        let mut files = files(&[(10, 0, 50_000), (20, 0, 50_000), (30, 0, 50_000)]);
         for (file, number) in [(7, 15), (10, 40), (8, 20), (9, 25)] {
-            files.push_ingest(KeptIngest { file: FileNumber(file), number: SequenceNumber(number), bytes: 10 });
+            files.push_ingest(KeptIngest { file: FileNumber(file), number: SequenceNumber(number), bytes: 10_000 });
         }
-        let between = |files: &KeptFiles, after: u64, before: u64| {
-            files.ingest_between(SequenceNumber(after), SequenceNumber(before)).map(|file| file.number.0)
+        let after = |files: &KeptFiles, after: u64| {
+            files.ingests_after(SequenceNumber(after)).into_iter().map(|number| number.0).collect::<Vec<_>>()
         };
-        assert_eq!(between(&files, 10, 100), Some(15));
-        assert_eq!(
-            (between(&files, 15, 20), between(&files, 15, 21), between(&files, 40, 100)),
-            (None, Some(20), None)
-        );
-        assert_eq!(files.bytes(), 190);
-        let expired = files.expire(&ChangeRetention::new(150), 0);
+        assert_eq!((after(&files, 10), after(&files, 20)), (vec![15, 20, 25, 40], vec![25, 40]));
+        assert_eq!(files.ingest(SequenceNumber(25)).map(|file| file.file), Some(FileNumber(9)));
+        assert_eq!(files.bytes(), 190_000);
+        let expired = files.expire(&ChangeRetention::new(150_000), 0);
         assert_eq!(expired, [0, 7, 8].map(FileNumber));
-        assert!(files.has_ingest(SequenceNumber(25)) && !files.has_ingest(SequenceNumber(20)));
+        assert!(files.ingest(SequenceNumber(25)).is_some() && files.ingest(SequenceNumber(20)).is_none());
+        // A small file counts as a block.
+        files.push_ingest(KeptIngest { file: FileNumber(11), number: SequenceNumber(41), bytes: 1 });
+        assert_eq!(files.bytes(), 124_096);
         assert_eq!(files.expire(&ChangeRetention::new(1), 0), [1, 9].map(FileNumber));
     }
 }

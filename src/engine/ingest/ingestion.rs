@@ -166,7 +166,7 @@ impl Ingestion {
             },
             |number| {
                 let mut stream = stream_end.lock().take();
-                stream.as_mut().map_or(Ok(()), |end| end.give_number(number))?;
+                stream.iter_mut().for_each(|end| end.give_number(number));
                 let user_bytes = parts.user_bytes();
                 let (parts, footers) = parts.give_number(number)?;
                 let outcome = engine.background.disk.ingested(parts, user_bytes);

@@ -47,9 +47,7 @@ impl Engine {
         self.merge_if_small();
         self.merge_if_scarce();
         let result = self.make_durable();
-        if result.is_ok() {
-            background.changes.close(self.read.sequencer.last());
-        }
+        background.changes.close(result.is_ok().then(|| self.read.sequencer.last()));
         self.read.closed.store(true, Ordering::Release);
         background.scheduler.stop();
         let result = result.and(self.close_log());

@@ -34,7 +34,7 @@ impl Background {
     /// Brings the contents of the log into memory; through memory into the tree if they do not fit.
     pub(crate) fn refill(&self, contents: &LogContents) -> Result<()> {
         let state = self.publisher.edits.lock().manifest.state().clone();
-        self.changes.resume(contents, &state, self.read.sequencer.last())?;
+        self.changes.resume(contents, &state, self.read.sequencer.last());
         let ranges = contents.ranges(self.budget.memtable as u64);
         let sizes = FillSizes::of(contents, &self.generations.memtables);
         let threads = self.generations.threads_at_open();

@@ -314,7 +314,8 @@ impl Space {
         if !self.health.is_full() {
             return false;
         }
-        if self.ballast.restore(self.reserve_inputs()) {
+        let restore = || self.ballast.restore(self.reserve_inputs());
+        if restore() || (self.give_up_changes() && restore()) {
             self.disk.clear_failures();
             self.log.set_scarce(false);
             self.health.leave_full();

@@ -16,7 +16,7 @@
 //!
 //! frames, from offset 72 on
 //!      0      4  checksum of bytes 4..24 and then the checksum of the payload, salted
-//!      4      4  kind: 1 names, 2 writes, 3 pairs
+//!      4      4  kind: 1 names, 2 writes, 3 pairs, 4 ingest
 //!      8      8  length of the payload
 //!     16      8  through: the file has every write up to this number; for names and pairs, `after`
 //!     24      n  payload
@@ -27,6 +27,8 @@
 //! the number before that of the first one is the `through` of the frame before. The body is that of a batch in the log
 //! (`log_record`), but large values are in it themselves. Numbers without a write (voids, gaps that recovery skipped) are
 //! left out; `through` covers them.
+//!
+//! A frame of kind 4 has no payload: the write with the number `through` is an ingest, whose pairs are in another file.
 //!
 //! A file with the pairs of an ingest has the name of its keyspace, and in each of the other frames a batch body of puts, in the
 //! order of their keys. Its `after` means nothing.
@@ -135,6 +137,8 @@ pub enum FrameKind {
     Writes = 2,
     /// Pairs of an ingest.
     Pairs = 3,
+    /// An ingest, whose pairs are in another file.
+    Ingest = 4,
 }
 
 /// The part of a frame in front of its payload.
@@ -156,6 +160,7 @@ impl FrameHeader {
             1 => FrameKind::Names,
             2 => FrameKind::Writes,
             3 => FrameKind::Pairs,
+            4 => FrameKind::Ingest,
             _ => return None,
         };
         let through = SequenceNumber(u64_at(bytes, 16));
