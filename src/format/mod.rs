@@ -32,3 +32,17 @@ fn newer_or_damaged(path: &Path, offset: u64, found: u32, fits_own: bool) -> Err
     }
     Error::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT_VERSION }
 }
+
+/// Requires eight bytes at `offset`.
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Requires four bytes at `offset`.
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(word)
+}

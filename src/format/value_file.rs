@@ -28,11 +28,9 @@
 //! includes each block's checksum in turn, `root = crc32c(root ++ block checksum)`. So one read of a value checks both
 //! its blocks and the whole.
 //!
-//! Invariants:
-//! 2. Every byte of the file is covered by a checksum, and every checksum depends on the store, the file and the place.
-//! 2. Every byte of the file is under a checksum, and every checksum names the store, the file and the place.
+//! Invariant: every byte of the file is covered by a checksum, and every checksum depends on the store, the file and the place.
 
-use super::{FORMAT_VERSION, newer_or_damaged};
+use super::{FORMAT_VERSION, newer_or_damaged, u32_at, u64_at};
 use crate::util::checksum::checksum;
 use crate::util::hash::bytes_hash;
 use crate::util::limits::{IO_ALIGNMENT, VALUE_BYTES_MAX};
@@ -236,20 +234,6 @@ fn salt(database: DatabaseId, file: FileNumber, index: u64) -> u32 {
     place[8..16].copy_from_slice(&file.0.to_le_bytes());
     place[16..].copy_from_slice(&index.to_le_bytes());
     bytes_hash(&place) as u32
-}
-
-/// Requires eight bytes at `offset`.
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_le_bytes(word)
-}
-
-/// Requires four bytes at `offset`.
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_le_bytes(word)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! The pairs of an ingest, for followers: a change file of its own, written while they arrive (rule J7). The thread of the ingest.
 
-use super::change_log::{ChangeLog, Paused};
+use super::change_log::ChangeLog;
+use super::paused::Paused;
 use crate::changes::{ChangeWriter, Names};
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::format::log_record::Operation;

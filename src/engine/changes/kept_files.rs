@@ -23,7 +23,7 @@ pub(super) struct KeptFile {
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(super) files: KeptFiles,
-    /// Every write up to this one was copied, or nobody will ask for it. `None`: nothing is kept.
+    /// Every write up to this one was copied, or is not kept. `None`: nothing is kept.
     pub(super) copied: Option<SequenceNumber>,
     /// How often all files were removed because the stream could not go on.
     pub(super) lost: u64,

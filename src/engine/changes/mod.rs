@@ -5,5 +5,7 @@ pub(crate) mod follower;
 pub(crate) mod foreign;
 pub(crate) mod ingest_changes;
 mod kept_files;
+mod paused;
+mod resuming;
 mod source;
 mod writes;

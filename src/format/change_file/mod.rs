@@ -38,7 +38,7 @@
 //! Invariant: every byte of the file is under a checksum that depends on the store, the file and the place. So a frame that
 //! a crash has torn is not read, nor a part of another change file.
 
-use super::{FORMAT_VERSION, newer_or_damaged};
+use super::{FORMAT_VERSION, newer_or_damaged, u32_at, u64_at};
 use crate::util::checksum::checksum;
 use crate::util::hash::bytes_hash;
 use crate::util::{DatabaseId, Error, FileNumber, KeyspaceId, Result, SequenceNumber, varint};
@@ -239,18 +239,4 @@ pub fn decode_names(mut payload: &[u8]) -> Option<Vec<(KeyspaceId, &str)>> {
         names.push((id, std::str::from_utf8(varint::read_bytes(&mut payload)?).ok()?));
     }
     Some(names)
-}
-
-/// Requires eight bytes at `offset`.
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_le_bytes(word)
-}
-
-/// Requires four bytes at `offset`.
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_le_bytes(word)
 }
