@@ -269,6 +269,15 @@ impl<'a> Operations<'a> {
         walk.bytes.is_empty().then_some(operations)
     }
 
+    /// Appends the operations that are left as the body of a batch.
+    pub fn append_as_batch(&self, out: &mut Vec<u8>) {
+        varint::write(self.left, out);
+        if self.kind != Kind::Batch && self.left > 0 {
+            out.push(self.kind as u8);
+        }
+        out.extend_from_slice(self.bytes);
+    }
+
     fn step(&mut self) -> Option<Operation<'a>> {
         self.left = self.left.checked_sub(1)?;
         let kind = if self.kind == Kind::Batch {

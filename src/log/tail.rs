@@ -1,7 +1,7 @@
 //! Reads what was written since a number, while writers go on. Any thread.
 
 use super::log::{Log, State};
-use super::recovery::{LiveSegment, LogContents, SegmentFile, Tail, TailRange};
+use super::recovery::{LiveSegment, LogContents, SegmentFile, Show, Tail, TailRange};
 use super::segment::Segment;
 use crate::format::log_segment::SegmentHeader;
 use crate::io::OpenMode;
@@ -11,13 +11,14 @@ use crate::util::{Result, SequenceNumber};
 
 impl Log {
     /// The records of this log epoch with numbers above `after`, up to `through`. Requires that these are synced, and that no
-    /// segment with a number above `after` is recycled meanwhile. `tail` is that of the last call.
+    /// segment with a number above `after` is recycled meanwhile. `tail` is that of the last call; for `show` see `Tail::read`.
     pub fn records_after(
         &self,
         sequencer: &Sequencer,
         tail: &mut Tail,
         after: SequenceNumber,
         through: SequenceNumber,
+        show: &mut Show<'_>,
     ) -> Result<LogContents> {
         debug_assert!(self.synced() >= through);
         let segments = {
@@ -29,7 +30,7 @@ impl Log {
         };
         let segments = segments.iter().map(|segment| self.live(segment)).collect::<Result<Vec<_>>>()?;
         let (epoch, first, last) = (self.identity.epoch, self.identity.first, sequencer.last());
-        tail.read(&*self.storage, segments, TailRange { epoch, first, after, through, last })
+        tail.read(&*self.storage, segments, TailRange { epoch, first, after, through, last }, show)
     }
 
     fn live(&self, segment: &Segment) -> Result<LiveSegment> {

@@ -15,6 +15,7 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::types::events::Event;
 use crate::engine::types::options::ChangeRetention;
 use crate::format::change_file::{ChangeFileHeader, push_write};
+use crate::format::log_record::Operations;
 use crate::io::{Clock, Storage};
 use crate::log::{LogContents, Tail};
 use crate::util::planted::planted;
@@ -24,6 +25,8 @@ use std::fmt::Display;
 
 /// Writes that are sorted at once, about, in bytes of memory.
 const WINDOW_BYTES: u64 = 8 << 20;
+/// Up to so many bytes of memory, writes are collected while their records are looked for.
+const COLLECTED_BYTES_MAX: usize = 32 << 20;
 /// A frame ends with the write that reaches this length.
 const FRAME_BYTES: usize = 256 << 10;
 /// A file that is this long is the last but one; shorter if little is kept, since whole files go.
@@ -124,9 +127,20 @@ impl ChangeLog {
             // After the stream was lost.
             self.begin(copying, copied)?;
         }
-        let tail = &mut copying.tail;
-        let contents = self.log.log.records_after(&self.read.sequencer, tail, copied, through)?;
-        self.copy(copying, &contents, through)?;
+        let (mut writes, tail) = (Writes::default(), &mut copying.tail);
+        // So that they need not be read again, if there are not too many.
+        let mut collect = |number: SequenceNumber, operations: Operations<'_>| {
+            if number <= through && writes.bytes() <= COLLECTED_BYTES_MAX {
+                writes.add(number, operations);
+            }
+        };
+        let contents = self.log.log.records_after(&self.read.sequencer, tail, copied, through, &mut collect)?;
+        if writes.bytes() <= COLLECTED_BYTES_MAX {
+            self.append_writes(copying, &mut writes, through)?;
+        } else {
+            drop(writes);
+            self.copy(copying, &contents, through)?;
+        }
         self.expire(copying)
     }
 
@@ -147,23 +161,33 @@ impl ChangeLog {
                 writes.add(number, operations);
                 Ok(())
             })?;
-            let (mut payload, mut before) = (Vec::new(), self.copied());
-            writes.drain(&self.read.values, |number, body| {
-                copying.names.follow(body);
-                push_write(before, number, body, &mut payload);
-                before = number;
-                if payload.len() < FRAME_BYTES {
-                    return Ok(());
-                }
-                let appended = self.append(copying, number, &payload);
-                payload.clear();
-                appended
-            })?;
-            if self.copied() < *range.end() {
-                self.append(copying, *range.end(), &payload)?;
-            }
+            self.append_writes(copying, &mut writes, *range.end())?;
         }
         if self.copied() < through { self.append(copying, through, &[]) } else { Ok(()) }
+    }
+
+    /// Appends all writes that were not copied yet up to a number.
+    fn append_writes(
+        &self,
+        copying: &mut MutexGuard<'_, Copying>,
+        writes: &mut Writes,
+        through: SequenceNumber,
+    ) -> Result<()> {
+        let (mut payload, mut before) = (Vec::new(), self.copied());
+        writes.drain(&self.read.values, |number, body, names_keyspaces| {
+            if names_keyspaces {
+                copying.names.follow(body);
+            }
+            push_write(before, number, body, &mut payload);
+            before = number;
+            if payload.len() < FRAME_BYTES {
+                return Ok(());
+            }
+            let appended = self.append(copying, number, &payload);
+            payload.clear();
+            appended
+        })?;
+        if self.copied() < through { self.append(copying, through, &payload) } else { Ok(()) }
     }
 
     /// Appends a frame; begins another file if this one is full.

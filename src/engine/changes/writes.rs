@@ -9,43 +9,65 @@ use crate::value::ValueFiles;
 /// Some writes. Large values are still references.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Number, start in `bodies`, length.
-    writes: Vec<(SequenceNumber, usize, usize)>,
+    writes: Vec<Write>,
     bodies: Vec<u8>,
+}
+
+/// The place of a write in `bodies`, and what is special about it.
+struct Write {
+    number: SequenceNumber,
+    start: usize,
+    length: usize,
+    has_references: bool,
+    names_keyspaces: bool,
 }
 
 impl Writes {
     /// Adds a write, if anything of it concerns followers.
     pub(super) fn add(&mut self, number: SequenceNumber, operations: Operations<'_>) {
-        let wanted = || operations.clone().filter(concerns_followers);
-        let (count, start) = (wanted().count(), self.bodies.len());
-        if count == 0 {
+        let (mut wanted, mut others, mut has_references, mut names_keyspaces) = (0, 0, false, false);
+        for operation in operations.clone() {
+            *(if concerns_followers(&operation) { &mut wanted } else { &mut others }) += 1;
+            has_references |= operation.kind == Kind::ValueReference;
+            names_keyspaces |= operation.keyspace == KeyspaceId::CATALOG;
+        }
+        if wanted == 0 {
             return;
         }
-        let length = batch_length(wanted());
-        self.bodies.resize(start + length, 0);
-        let mut encoder = BatchEncoder::new(count as u64, &mut self.bodies[start..]);
-        wanted().for_each(|operation| encoder.push(operation));
-        self.writes.push((number, start, length));
+        let start = self.bodies.len();
+        if others == 0 {
+            operations.append_as_batch(&mut self.bodies);
+        } else {
+            let wanted_ones = || operations.clone().filter(concerns_followers);
+            self.bodies.resize(start + batch_length(wanted_ones()), 0);
+            let mut encoder = BatchEncoder::new(wanted, &mut self.bodies[start..]);
+            wanted_ones().for_each(|operation| encoder.push(operation));
+        }
+        let length = self.bodies.len() - start;
+        self.writes.push(Write { number, start, length, has_references, names_keyspaces });
     }
 
-    /// Sorts by number, and calls `take` for each with the body of its batch, in which large values are values.
+    /// About what it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.bodies.len() + self.writes.len() * size_of::<Write>()
+    }
+
+    /// Sorts by number, and calls `take` for each with the body of its batch, in which large values are values, and with whether it
+    /// changes names of keyspaces.
     pub(super) fn drain(
         &mut self,
         values: &ValueFiles,
-        mut take: impl FnMut(SequenceNumber, &[u8]) -> Result<()>,
+        mut take: impl FnMut(SequenceNumber, &[u8], bool) -> Result<()>,
     ) -> Result<()> {
-        self.writes.sort_unstable_by_key(|(number, ..)| *number);
+        self.writes.sort_unstable_by_key(|write| write.number);
         let mut whole = Vec::new();
-        for (number, start, length) in self.writes.drain(..) {
-            let body = &self.bodies[start..start + length];
-            let operations = || Operations::parse(Kind::Batch, body).into_iter().flatten();
-            if operations().all(|operation| operation.kind != Kind::ValueReference) {
-                take(number, body)?;
-                continue;
+        for Write { number, start, length, has_references, names_keyspaces } in self.writes.drain(..) {
+            let mut body = &self.bodies[start..start + length];
+            if has_references {
+                with_values(|| Operations::parse(Kind::Batch, body).into_iter().flatten(), values, &mut whole)?;
+                body = &whole;
             }
-            with_values(operations, values, &mut whole)?;
-            take(number, &whole)?;
+            take(number, body, names_keyspaces)?;
         }
         self.bodies.clear();
         Ok(())

@@ -13,6 +13,9 @@ use crate::util::limits::OPERATION_MEMORY_BYTES;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
+/// Receives a good record's operations. Whether the record counts is decided later.
+pub type Show<'a> = dyn FnMut(SequenceNumber, Operations<'_>) + 'a;
+
 /// What a segment's records are checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks<'a> {
@@ -89,22 +92,24 @@ pub fn check(segment: &SegmentFile, checks: Checks<'_>) -> Result<Checked> {
     let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
     let mut chunk = 0;
     while chunk < segment.header.chunks() {
-        chunk += checked.chunk(segment, checks, &mut buffer, chunk)?;
+        chunk += checked.chunk(segment, checks, &mut buffer, chunk, &mut |_, _| ())?;
     }
     Ok(checked)
 }
 
 impl Checked {
-    /// Reads and checks what one writer filled from a chunk on. Returns the number of its chunks.
+    /// Reads and checks what one writer filled from a chunk on, and shows the good records above `incorporated`. Returns the
+    /// number of its chunks.
     pub fn chunk(
         &mut self,
         segment: &SegmentFile,
         checks: Checks<'_>,
         buffer: &mut ExtentBuffer,
         chunk: u64,
+        show: &mut Show<'_>,
     ) -> Result<u64> {
         let extent = buffer.load_chunk(segment, chunk)?;
-        self.extent(segment, checks, buffer, extent)?;
+        self.extent(segment, checks, buffer, extent, show)?;
         Ok((extent.end - extent.start) / segment.header.chunk_bytes)
     }
 
@@ -114,6 +119,7 @@ impl Checked {
         checks: Checks<'_>,
         buffer: &ExtentBuffer,
         extent: Extent,
+        show: &mut Show<'_>,
     ) -> Result<()> {
         let mut records = buffer.records(segment);
         let (mut first_wanted, mut wanted_bytes) = (SequenceNumber::MAX, 0);
@@ -133,7 +139,7 @@ impl Checked {
                 }
                 break;
             };
-            let last = self.record(buffer.path_at(segment, position), checks, &record, body)?;
+            let last = self.record(buffer.path_at(segment, position), checks, &record, body, show)?;
             if last > checks.bounds.incorporated {
                 first_wanted = first_wanted.min(header.number);
                 wanted_bytes += record_length(body.len()) as u64;
@@ -151,7 +157,14 @@ impl Checked {
     }
 
     /// Adds one good record. Returns its last number.
-    fn record(&mut self, path: &Path, checks: Checks<'_>, record: &Record<'_>, body: &[u8]) -> Result<SequenceNumber> {
+    fn record(
+        &mut self,
+        path: &Path,
+        checks: Checks<'_>,
+        record: &Record<'_>,
+        body: &[u8],
+        show: &mut Show<'_>,
+    ) -> Result<SequenceNumber> {
         let Record { position, header, .. } = *record;
         let malformed = || {
             let at = position + HEADER_BYTES as u64;
@@ -171,7 +184,9 @@ impl Checked {
             return Ok(last);
         }
         let (mut bytes, mut references) = (0, Vec::new());
-        for operation in Operations::parse(header.kind, body).ok_or_else(malformed)? {
+        let operations = Operations::parse(header.kind, body).ok_or_else(malformed)?;
+        show(number, operations.clone());
+        for operation in operations {
             bytes += OPERATION_MEMORY_BYTES + operation.key.len() + operation.value.len();
             if operation.kind == Kind::ValueReference {
                 references.push(operation.value.to_vec());

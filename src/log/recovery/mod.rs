@@ -30,6 +30,7 @@ mod tail;
 mod tests;
 mod write_back;
 
+pub use check::Show;
 pub use contents::LogContents;
 pub use input::{Access, RecoveryInput};
 pub use missing::missing_edits;

@@ -10,7 +10,7 @@
 //!    before the numbers up to `Left::last` were taken, so none of its records has a greater number; and they were synced
 //!    through that. A chunk that was handed out but not taken yet has no owner either; it has no record up to `through`.
 
-use super::check::{Checked, Checks};
+use super::check::{Checked, Checks, Show};
 use super::chunk::ExtentBuffer;
 use super::contents::{LogContents, SegmentContents};
 use super::missing;
@@ -63,8 +63,15 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// The records of a range. The segments are all that may have some of them.
-    pub fn read(&mut self, storage: &dyn Storage, segments: Vec<LiveSegment>, range: TailRange) -> Result<LogContents> {
+    /// The records of a range. The segments are all that may have some of them. They are shown while they are looked for, in no
+    /// order; those up to `through` count once this has returned.
+    pub fn read(
+        &mut self,
+        storage: &dyn Storage,
+        segments: Vec<LiveSegment>,
+        range: TailRange,
+        show: &mut Show<'_>,
+    ) -> Result<LogContents> {
         let TailRange { epoch, first, after, through, .. } = range;
         self.chunks.retain(|(file, _), _| segments.iter().any(|segment| segment.file.header.number == *file));
         let edit = LogRecovered { epoch, cut: through, skipped: Vec::new(), next_number: through.next() };
@@ -73,7 +80,7 @@ impl Tail {
         let mut numbers = Numbers::default();
         let (mut files, mut checked) = (Vec::new(), Vec::new());
         for segment in segments {
-            let mut found = self.segment(&segment, checks, range)?;
+            let mut found = self.segment(&segment, checks, range, show)?;
             numbers.add(std::mem::take(&mut found.found));
             files.push(segment.file);
             checked.push(found);
@@ -99,7 +106,13 @@ impl Tail {
         })
     }
 
-    fn segment(&mut self, segment: &LiveSegment, checks: Checks<'_>, range: TailRange) -> Result<Checked> {
+    fn segment(
+        &mut self,
+        segment: &LiveSegment,
+        checks: Checks<'_>,
+        range: TailRange,
+        show: &mut Show<'_>,
+    ) -> Result<Checked> {
         let LiveSegment { file, is_left } = segment;
         let mut checked = Checked::default();
         let mut buffer = ExtentBuffer::new(file.header.chunk_bytes);
@@ -111,7 +124,7 @@ impl Tail {
                 chunk += done.chunks;
                 continue;
             }
-            let chunks = checked.chunk(file, checks, &mut buffer, chunk)?;
+            let chunks = checked.chunk(file, checks, &mut buffer, chunk, show)?;
             let has_record = checked
                 .chunks
                 .last()
