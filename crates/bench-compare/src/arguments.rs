@@ -54,6 +54,14 @@ pub enum Command {
     /// Ingest sorted pairs into an empty range, beside RocksDB's SST files: time with building the files, bytes written to the
     /// device, gets afterwards, and the same pairs as batches of puts
     Ingest(Ingest),
+    /// Put values of 256 KiB to 16 MiB and overwrite them, beside RocksDB's blob files: time, space, bytes written to the device
+    LargeValues(LargeValues),
+    /// A checkpoint and two backups of a store that is being written, beside RocksDB's: time, bytes copied, longest waits of the
+    /// writer
+    Copies(Copies),
+    /// A keyspace of which nine in ten pairs expire, beside RocksDB's time to live: when the space is back, bytes written, what
+    /// reads see
+    Expiry(Expiry),
     /// Small files as in the SkipStore paper (§6.4): postmark's creates, reads and appends in SkipFS over Alluvium and over
     /// RocksDB, and in ext4
     Postmark(Postmark),
@@ -81,6 +89,15 @@ pub enum Command {
     /// One engine's turn of `ingest`; the harness starts it
     #[command(hide = true)]
     IngestChild,
+    /// One engine's turn of `large-values`; the harness starts it
+    #[command(hide = true)]
+    LargeValuesChild,
+    /// One engine's turn of `copies`; the harness starts it
+    #[command(hide = true)]
+    CopiesChild,
+    /// One engine's turn of `expiry`; the harness starts it
+    #[command(hide = true)]
+    ExpiryChild,
     /// One file system's turn of `postmark`; the harness starts it
     #[command(hide = true)]
     PostmarkChild,
@@ -239,6 +256,71 @@ pub struct Ingest {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
     pub value_size: u32,
     /// Random gets after the ingest
+    #[arg(long, value_name = "NUMBER", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub gets: u64,
+    #[command(flatten)]
+    pub rounds: Rounds,
+}
+
+/// Which large values are overwritten, and how often.
+#[derive(Clone, Debug, Args)]
+pub struct LargeValues {
+    /// Engines, separated by commas: alluvium, rocksdb [default: both, if built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Bytes of all values that are there at a time
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_size)]
+    pub bytes: u64,
+    /// How many times these bytes are written over them, at random keys
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub overwrites: u32,
+    /// The smallest value
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = parse_size)]
+    pub smallest: u64,
+    /// The largest value
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
+    pub largest: u64,
+    #[command(flatten)]
+    pub rounds: Rounds,
+}
+
+/// What is copied, and what happens meanwhile.
+#[derive(Clone, Debug, Args)]
+pub struct Copies {
+    /// Engines, separated by commas: alluvium, rocksdb [default: both, if built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Bytes of all values
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
+    pub bytes: u64,
+    /// Size of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    pub value_size: u32,
+    /// Seconds for which the writer is alone, before the checkpoint and between the backups
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    #[command(flatten)]
+    pub rounds: Rounds,
+}
+
+/// What expires, and when.
+#[derive(Clone, Debug, Args)]
+pub struct Expiry {
+    /// Engines, separated by commas: alluvium, rocksdb [default: both, if built in]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Pairs
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub num: u64,
+    /// Size of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    pub value_size: u32,
+    /// Seconds after which pairs expire: at least three times what the load takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = parse_seconds)]
+    pub age: f64,
+    /// Random gets of pairs that stay, and as many of expired ones
     #[arg(long, value_name = "NUMBER", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub gets: u64,
     #[command(flatten)]

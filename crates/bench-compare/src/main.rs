@@ -4,18 +4,23 @@
 //! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results`
 //! stores the measurements, `summary` computes medians and ratios, `table` and `page` show them. `small` measures what
 //! small stores cost, `keyspaces` what many keyspaces cost in one store, `range_delete` the delete of a range,
-//! `ingest` sorted pairs that enter at once, and `postmark` and `metadata` small and empty files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
+//! `ingest` sorted pairs that enter at once, `large_values` values that have files of their own, `copies` checkpoints and
+//! backups, `expiry` pairs that expire, and `postmark` and `metadata` small
+//! and empty files in file systems (`file_systems`), all in rounds of children of their own (`rounds`).
 
 mod arguments;
 mod child;
 mod children;
 mod compare;
+mod copies;
 mod engines;
+mod expiry;
 mod figures;
 mod file_systems;
 mod ingest;
 mod job;
 mod keyspaces;
+mod large_values;
 mod launch;
 mod machine;
 mod metadata;
@@ -59,6 +64,12 @@ fn main() -> ExitCode {
         Command::RangeDeleteChild => range_delete::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Ingest(arguments) => ingest::run(&arguments),
         Command::IngestChild => ingest::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::LargeValues(arguments) => large_values::run(&arguments),
+        Command::LargeValuesChild => large_values::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::Copies(arguments) => copies::run(&arguments),
+        Command::CopiesChild => copies::child::run().map(|()| None).map_err(|error| error.to_string()),
+        Command::Expiry(arguments) => expiry::run(&arguments),
+        Command::ExpiryChild => expiry::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Postmark(arguments) => postmark::run(&arguments),
         Command::PostmarkChild => postmark::child::run().map(|()| None).map_err(|error| error.to_string()),
         Command::Metadata(arguments) => metadata::run(&arguments),

@@ -77,7 +77,7 @@ impl Job {
     fn open(&self, directory: &Path) -> Result<Box<dyn KeyspaceStore>> {
         let open = opener(&self.engine).ok_or_else(|| format!("{} has no keyspaces here", self.engine))?;
         fs::create_dir_all(directory)?;
-        let setup = KeyspaceSetup { directory: directory.to_owned(), memory: self.memory, names: Vec::new() };
+        let setup = KeyspaceSetup { directory: directory.to_owned(), memory: self.memory, ..KeyspaceSetup::default() };
         let mut store = open(&setup)?;
         store.create("data")?;
         Ok(store)

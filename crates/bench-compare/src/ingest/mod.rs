@@ -7,9 +7,8 @@ mod figures;
 
 use crate::arguments::Ingest;
 use crate::engines::keyspaces::{select_with_keyspaces, version};
-use crate::rounds::host::Host;
 use crate::rounds::report::Report;
-use crate::rounds::turns;
+use crate::rounds::turns::{self, Comparison};
 use child::Job;
 use figures::FIGURES;
 use serde::Serialize;
@@ -43,28 +42,21 @@ pub fn run(arguments: &Ingest) -> Result<Option<String>, String> {
     }
     let selection = select_with_keyspaces(&wanted)?;
     let names: Vec<&'static str> = selection.taken.iter().map(|kind| kind.name).collect();
-    let rounds = &arguments.rounds;
-    let stores = turns::stores(rounds.directory.as_deref())?;
     let conditions = Conditions {
         versions: names.iter().map(|name| (*name, version(name))).collect(),
         pairs: arguments.num,
         value_size: arguments.value_size,
-        memory: rounds.memory,
+        memory: arguments.rounds.memory,
     };
-    let mut report = Report::new(&names, &FIGURES, conditions);
-    turns::take(rounds.rounds, &names, "ingest", &stores, &mut report, |engine, directory| {
-        let job = Job {
-            engine: engine.to_owned(),
-            directory: directory.to_owned(),
-            memory: rounds.memory,
-            pairs: arguments.num,
-            value_size: arguments.value_size,
-            gets: arguments.gets,
-        };
-        Host::start(CHILD, &job)?.round()
-    });
-    turns::show(&report, &heading(&report), rounds.json, &rounds.results, "ingest")?;
-    Ok(report.failures())
+    let comparison = Comparison { names: &names, child: CHILD, step: "ingest", results: "ingest", figures: &FIGURES };
+    turns::compare(&comparison, &arguments.rounds, conditions, heading, |engine, directory| Job {
+        engine: engine.to_owned(),
+        directory: directory.to_owned(),
+        memory: arguments.rounds.memory,
+        pairs: arguments.num,
+        value_size: arguments.value_size,
+        gets: arguments.gets,
+    })
 }
 
 fn heading(report: &Report<Conditions>) -> String {

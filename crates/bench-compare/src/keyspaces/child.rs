@@ -148,7 +148,7 @@ impl Turn<'_> {
             names.push(FIRST.to_owned());
         }
         let Job { directory, memory, .. } = self.job;
-        (self.open)(&KeyspaceSetup { directory: directory.clone(), memory: *memory, names })
+        (self.open)(&KeyspaceSetup { directory: directory.clone(), memory: *memory, names, blobs_from: None })
     }
 
     fn names(&self) -> Vec<String> {

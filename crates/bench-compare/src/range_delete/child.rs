@@ -44,7 +44,7 @@ pub fn run() -> Result<()> {
 pub fn turn(job: &Job) -> Result<Round> {
     let open = opener(&job.engine).ok_or_else(|| format!("{} has no keyspaces here", job.engine))?;
     fs::create_dir_all(&job.directory)?;
-    let setup = KeyspaceSetup { directory: job.directory.clone(), memory: job.memory, names: Vec::new() };
+    let setup = KeyspaceSetup { directory: job.directory.clone(), memory: job.memory, ..KeyspaceSetup::default() };
     let mut store = open(&setup)?;
     store.create("data")?;
     let mut figures = Gathered::default();

@@ -7,9 +7,8 @@ mod figures;
 
 use crate::arguments::RangeDelete;
 use crate::engines::keyspaces::{select_with_keyspaces, version};
-use crate::rounds::host::Host;
 use crate::rounds::report::Report;
-use crate::rounds::turns;
+use crate::rounds::turns::{self, Comparison};
 use child::Job;
 use figures::FIGURES;
 use serde::Serialize;
@@ -41,29 +40,23 @@ pub fn run(arguments: &RangeDelete) -> Result<Option<String>, String> {
         eprintln!("skipped {name}: {why}");
     }
     let names: Vec<&'static str> = selection.taken.iter().map(|kind| kind.name).collect();
-    let rounds = &arguments.rounds;
-    let stores = turns::stores(rounds.directory.as_deref())?;
     let conditions = Conditions {
         versions: names.iter().map(|name| (*name, version(name))).collect(),
         pairs: arguments.num,
         seeks: arguments.seeks,
         seek_seconds: arguments.seconds,
-        memory: rounds.memory,
+        memory: arguments.rounds.memory,
     };
-    let mut report = Report::new(&names, &FIGURES, conditions);
-    turns::take(rounds.rounds, &names, "range delete", &stores, &mut report, |engine, directory| {
-        let job = Job {
-            engine: engine.to_owned(),
-            directory: directory.to_owned(),
-            memory: rounds.memory,
-            pairs: arguments.num,
-            seeks: arguments.seeks,
-            seconds: arguments.seconds,
-        };
-        Host::start(CHILD, &job)?.round()
-    });
-    turns::show(&report, &heading(&report), rounds.json, &rounds.results, "range-delete")?;
-    Ok(report.failures())
+    let comparison =
+        Comparison { names: &names, child: CHILD, step: "range delete", results: "range-delete", figures: &FIGURES };
+    turns::compare(&comparison, &arguments.rounds, conditions, heading, |engine, directory| Job {
+        engine: engine.to_owned(),
+        directory: directory.to_owned(),
+        memory: arguments.rounds.memory,
+        pairs: arguments.num,
+        seeks: arguments.seeks,
+        seconds: arguments.seconds,
+    })
 }
 
 fn heading(report: &Report<Conditions>) -> String {

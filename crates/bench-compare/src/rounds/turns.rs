@@ -1,7 +1,9 @@
 //! Rounds whose engines start a new process each, and the output of their report.
 
-use super::host::{Folder, Round};
+use super::figure::Figure;
+use super::host::{Folder, Host, Round};
 use super::report::Report;
+use crate::arguments::Rounds;
 use crate::machine::stale;
 use serde::Serialize;
 use std::fs;
@@ -50,6 +52,43 @@ pub fn take<Conditions>(
             }
         }
     }
+}
+
+/// A comparison whose engines start a new process for each round.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'a> {
+    /// The engines, in the order of the table.
+    pub names: &'a [&'static str],
+    /// The hidden command of the children.
+    pub child: &'static str,
+    /// What is done, for messages.
+    pub step: &'static str,
+    /// The results' file, without its ending.
+    pub results: &'static str,
+    /// The rows of the table.
+    pub figures: &'static [Figure],
+}
+
+/// Measures in rounds, keeps the figures, and prints a table below the heading, or JSON. Returns a line about the engines that
+/// failed. `job` is what a child is started with, for an engine and its directory.
+///
+/// # Errors
+/// A directory that cannot be used.
+pub fn compare<Conditions: Serialize, Job: Serialize>(
+    comparison: &Comparison<'_>,
+    rounds: &Rounds,
+    conditions: Conditions,
+    heading: impl Fn(&Report<Conditions>) -> String,
+    job: impl Fn(&str, &Path) -> Job,
+) -> Result<Option<String>, String> {
+    let Comparison { names, child, step, results, figures } = *comparison;
+    let stores = stores(rounds.directory.as_deref())?;
+    let mut report = Report::new(names, figures, conditions);
+    take(rounds.rounds, names, step, &stores, &mut report, |engine, directory| {
+        Host::start(child, &job(engine, directory))?.round()
+    });
+    show(&report, &heading(&report), rounds.json, &rounds.results, results)?;
+    Ok(report.failures())
 }
 
 /// Keeps the report as a file of JSON in the directory of results, and prints it: as JSON, or a heading and its table.

@@ -27,6 +27,9 @@ pub struct KeyspaceSetup {
     pub memory: Option<u64>,
     /// All keyspaces that it has, which are opened, too.
     pub names: Vec<String>,
+    /// Values from this size on go to RocksDB's blob files, whose garbage is collected. Others have files of their own for large
+    /// values by default, or none.
+    pub blobs_from: Option<u64>,
 }
 
 /// An open store, with its keyspaces open.

@@ -39,6 +39,11 @@ pub fn open(setup: &KeyspaceSetup) -> Result<Box<dyn KeyspaceStore>> {
         options.set_block_based_table_factory(&table);
         options.set_db_write_buffer_size(half);
     }
+    if let Some(bytes) = setup.blobs_from {
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(bytes);
+        options.set_enable_blob_gc(true);
+    }
     let families = setup.names.iter().map(|name| (name, options.clone()));
     let db = DB::open_cf_with_opts(&options, &setup.directory, families)?;
     Ok(Box::new(Rocks { db, options, directory: setup.directory.clone() }))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 fn setup(directory: &Path, names: &[&str]) -> KeyspaceSetup {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    KeyspaceSetup { directory: directory.to_owned(), memory: Some(64 << 20), names }
+    KeyspaceSetup { directory: directory.to_owned(), memory: Some(64 << 20), names, blobs_from: None }
 }
 
 fn sorted(store: &dyn KeyspaceStore) -> Vec<String> {
