@@ -5,6 +5,8 @@
 //! the checksum is what is fuzzed. If the format promises it, what decodes must encode to the same bytes, and
 //! allocations must stay in proportion to the input.
 
+mod change_file;
+
 use super::filters::MapletPart;
 use crate::filter::{maplet, quotient};
 use crate::format::branch_footer::{self, BranchFooter};
@@ -24,6 +26,8 @@ use crate::util::checksum::checksum;
 use crate::util::{DatabaseId, FileNumber, KeyspaceId, Kind, SequenceNumber};
 use std::path::Path;
 
+pub use change_file::change_file;
+
 /// A format's entry point.
 pub struct Target {
     /// Its name, which is also that of its fuzz target.
@@ -35,7 +39,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "log_record", run: log_record, corpus: log_records },
     Target { name: "log_operations", run: log_operations, corpus: log_bodies },
     Target { name: "log_segment", run: log_segment, corpus: log_segments },
@@ -52,6 +56,7 @@ pub const TARGETS: [Target; 16] = [
     Target { name: "value_reference", run: value_reference, corpus: value_references },
     Target { name: "poison", run: poison, corpus: poisons },
     Target { name: "stats_file", run: stats_file, corpus: stats_files },
+    Target { name: "change_file", run: change_file::change_file, corpus: change_file::corpus },
 ];
 
 const DATABASE: DatabaseId = DatabaseId(0x1122_3344_5566_7788);
