@@ -70,6 +70,8 @@ snapshots-during-filter      | suite | api::compaction_filters::a_snapshot_taken
 filter-unchecked             | suite | api::compaction_filters::an_update_does_not_write_what_it_made_of_a_filtered_pair | updated to what a filtered pair becomes
 gate-unseen                  | suite | api::ingest::races::snapshots_see_whole_ingests_in_their_order         | a snapshot has changed\|then\|a part of an ingest
 ingest-unannounced           | suite | api::ingest::races::writers_of_the_range_are_before_or_after_it        | an older ingest shows\|an older write shows
+staged-oldest                | suite | api::staged_batches::model::random_batches_agree_with_a_model          | left
+staged-ranges-lost           | suite | api::staged_batches::model::random_batches_agree_with_a_model          | left
 changes-not-copied           | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more\|ChangesTooOld
 changes-unsynced             | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more
 chunk-done-early             | suite | api::changes::a_copy_that_follows_ends_equal                           | not kept any more\|ChangesTooOld

@@ -82,8 +82,8 @@ pub use db::{
     KeyRange, Keys, Keyspace, KeyspaceChange, KeyspaceOptions, Latencies, Latency, LevelFilters, LevelStats,
     LevelsOptions, LiveStats, Loss, LostKeys, MemoryComponent, Operation, Operations, Options, Pinned, PinnedPairs,
     ReadOnlyDb, Readable, RemoveReport, RepairReport, Resources, ResourcesBuilder, RestoreReport, Savepoint, Snapshot,
-    Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace, Verification,
-    VerifyReport, WriteBatch, WriteOptions,
+    StagedBatch, StagedIter, StagedKeys, StagedKeyspace, Stats, Swap, TransactOptions, Transaction, TransactionIter,
+    TransactionKeys, TransactionKeyspace, Verification, VerifyReport, WriteBatch, WriteOptions,
 };
 pub use merge::{CompactionFilter, FilterDecision, FilterPair, MergeOperator};
 pub use util::fork::ForkCount;
@@ -136,6 +136,9 @@ const _: () = {
     is_shared::<PinnedPairs>();
     is_sent::<TransactionIter<'_>>();
     is_sent::<TransactionKeys<'_>>();
+    is_shared::<StagedBatch>();
+    is_sent::<StagedIter<'_>>();
+    is_sent::<StagedKeys<'_>>();
     is_shared::<Pinned>();
     is_shared::<WriteBatch>();
     is_shared::<Operations<'_>>();

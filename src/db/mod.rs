@@ -21,6 +21,7 @@ mod page_reads_tests;
 mod read_only;
 mod readable;
 pub(crate) mod snapshot;
+mod staged_batch;
 pub(crate) mod transaction;
 mod within;
 
@@ -58,5 +59,6 @@ pub use keyspace::{Ingest, Keyspace, KeyspaceOptions};
 pub use read_only::ReadOnlyDb;
 pub use readable::Readable;
 pub use snapshot::Snapshot;
+pub use staged_batch::{StagedBatch, StagedIter, StagedKeys, StagedKeyspace};
 pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys, TransactionKeyspace};
 pub use within::BatchKeyspace;

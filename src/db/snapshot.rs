@@ -2,12 +2,14 @@
 
 use super::iter::{Iter, Pair};
 use crate::engine::read::pinned_value::Pinned;
+use crate::engine::read::position::Scope;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::keyspace_info::OpeningId;
 use crate::engine::types::user_key::UserKey;
+use crate::merge::Values;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 use std::ops::ControlFlow;
@@ -67,6 +69,17 @@ impl Snapshot {
 
     pub(crate) fn read_path(&self) -> &ReadPath {
         &self.read
+    }
+
+    /// The store as it is now, in the same keyspace.
+    pub(super) fn newest(&self) -> Self {
+        Self::take(&self.read, self.keyspace)
+    }
+
+    /// Pairs of this moment, for a cursor.
+    pub(super) fn scope(&self, bounds: Bounds, values: Values) -> Result<Scope> {
+        self.read.check_open()?;
+        Ok(Scope { read: Arc::clone(&self.read), pin: Arc::clone(&self.pin), bounds, values })
     }
 
     pub(crate) fn pin(&self) -> &SnapshotPin {

@@ -29,7 +29,7 @@ pub use kind::DiskComponent;
 pub use levels::{LevelFilters, LevelsOptions, salvage_buffered};
 pub use runs::figures::LevelFigures;
 pub use runs::from_memory::FromMemory;
-pub use runs::ingest::{CompleteParts, IngestPipeline, Pair};
+pub use runs::ingest::{CompleteParts, IngestPipeline, IngestWriter, Pair, UnnumberedRun};
 pub use runs::jobs::job_scope::{JobKind, JobScope};
 pub use runs::jobs::progress::Progress;
 pub use runs::load::Load;

@@ -23,6 +23,7 @@
 //! | `statistics` | gathering statistics and publishing them for other processes |
 //! | `background` | the choice of tasks, and what the pool's threads run |
 //! | `ingest` | sorted pairs that become part of the tree without going through memory |
+//! | `staging` | batches of any size, which their owner reads before the commit |
 //! | `open` | opening and closing |
 //! | `tools` | checkpoint, backup, verify, repair and convert |
 //!
@@ -49,6 +50,7 @@ pub(crate) mod resources;
 pub(crate) mod scheduler;
 pub(crate) mod shared_components;
 pub(crate) mod space;
+pub(crate) mod staging;
 pub(crate) mod state;
 pub(crate) mod statistics;
 pub(crate) mod tools;

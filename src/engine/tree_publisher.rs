@@ -140,13 +140,13 @@ impl TreePublisher {
         Ok(true)
     }
 
-    /// Makes the files of an ingest, which have this number and lie in this range, part of the store (rules I4 and I5). No key
-    /// of the range is written meanwhile, memory has none, and no snapshot has this number or a greater one.
+    /// Makes the files of an ingest, which have this number and lie in these ranges, part of the store (rules I4 and I5). No key
+    /// of the ranges is written meanwhile, memory has none, and no snapshot has this number or a greater one.
     pub(crate) fn publish_ingest(
         &self,
         outcome: Outcome,
         number: SequenceNumber,
-        (start, end): &EncodedRange,
+        ranges: &[EncodedRange],
     ) -> Result<()> {
         self.check_lock()?;
         let (view, items) = (&self.read.view, self.read.cache.items());
@@ -155,7 +155,9 @@ impl TreePublisher {
         applied.edit().ingested = Some(number);
         self.append(&mut edits, applied.edit(), None)?;
         items.begin_filtered();
-        items.invalidate_where(|key| key >= &start[..] && end.as_deref().is_none_or(|end| key < end));
+        let is_inside =
+            |key: &[u8], (start, end): &EncodedRange| key >= &start[..] && end.as_deref().is_none_or(|end| key < end);
+        items.invalidate_where(|key| ranges.iter().any(|range| is_inside(key, range)));
         view.publish(Publication::Ingest(number), |current| (current.generations.clone(), applied.version()));
         // Rule D4.
         self.read.range_deletes.note_placed();

@@ -154,6 +154,10 @@ mod chosen {
         IngestUnannounced,
         /// Promise 1: an ingest becomes part of the tree although memory has older versions of its keys (I2).
         IngestOverMemory,
+        /// Promise 2: the owner of a staged batch finds an older of its writes to a key.
+        StagedOldest,
+        /// Promise 2: the range deletes of a staged batch are not in its files (I7).
+        StagedRangesLost,
         /// Change stream: an incorporation drops segments of the log that were not copied (J2).
         ChangesNotCopied,
         /// Change stream: an incorporation drops segments of the log before the copy is durable (J2).

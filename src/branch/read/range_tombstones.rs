@@ -7,14 +7,15 @@
 //! Invariants:
 //! 1. Every range tombstone lies completely within the branch's key range (`BranchMeta::ends_before`). A writer that
 //!    cuts a run into parts clips the tombstones, so a reader of one part needs no tombstones of another part.
-//! 2. Each page can be read by itself, so intact pages can be salvaged when another page is damaged.
+//! 2. Those of an ingested file are written without a number and have that of its entries (`write/common_number.rs`).
+//! 3. Each page can be read by itself, so intact pages can be salvaged when another page is damaged.
 
 use crate::branch::branch::Branch;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use crate::io::AlignedBuffer;
 use crate::merge::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
-use crate::util::{Kind, Result};
+use crate::util::{Kind, Result, SequenceNumber};
 
 impl Branch {
     /// The range tombstones of the branch.
@@ -63,7 +64,20 @@ impl Branch {
             let expected = format!("{expected} in the file's key range");
             return Err(self.corruption(footer.range_tombstones_at, "range tombstones", expected, found));
         }
+        let tombstones = self.with_common_number(tombstones)?;
         Ok(kept.get_or_init(|| tombstones))
+    }
+
+    /// Those of an ingested file have the number of all its entries, and none of their own.
+    fn with_common_number(&self, mut tombstones: RangeTombstones) -> Result<RangeTombstones> {
+        let footer = self.footer()?;
+        let Some(number) = self.common_number(footer) else { return Ok(tombstones) };
+        if let Some(other) = tombstones.numbers().into_iter().find(|number| *number != SequenceNumber::ZERO) {
+            let at = footer.range_tombstones_at;
+            return Err(self.corruption(at, "number of a range tombstone of an ingest", SequenceNumber::ZERO, other));
+        }
+        tombstones.set_number(number);
+        Ok(tombstones)
     }
 }
 

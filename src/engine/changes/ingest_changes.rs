@@ -1,4 +1,7 @@
 //! The pairs of an ingest, for followers: a change file of its own, written while they arrive (rule J7). The thread of the ingest.
+//!
+//! A follower gets a frame at a time, and a follower that was stopped gets all of them again. All that an ingest does to keys may
+//! be done twice, but for merges. So these are together in the last frame, with which a follower has the whole ingest.
 
 use super::change_log::ChangeLog;
 use super::paused::Paused;
@@ -6,18 +9,28 @@ use crate::changes::{ChangeWriter, Names};
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::format::log_record::Operation;
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, varint};
+use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, limits, varint};
 
 /// A frame ends with the pair that reaches this length.
 const FRAME_BYTES: usize = 256 << 10;
 
+/// More operands than this are not kept: a follower applies a frame as one batch.
+const MERGES_BYTES_MAX: usize = limits::BATCH_BYTES_MAX / 4;
+
 /// See the module. If it is dropped before `finish`, the file is removed.
 pub(crate) struct IngestChanges {
     changes: Arc<ChangeLog>,
-    keyspace: KeyspaceId,
     /// `None`: nothing is kept, or the file could not be written. Then the stream is lost when the ingest takes effect.
     writer: Option<ChangeWriter>,
-    /// Pairs that are not in the file yet, as operations of a batch.
+    /// What is not in the file yet.
+    pending: Pending,
+    /// Merges.
+    merges: Pending,
+}
+
+/// Operations of a batch.
+#[derive(Default)]
+struct Pending {
     operations: Vec<u8>,
     count: u64,
 }
@@ -30,35 +43,44 @@ pub(crate) struct IngestEnd<'a> {
 }
 
 impl IngestChanges {
-    pub(crate) fn new(changes: &Arc<ChangeLog>, keyspace: &KeyspaceInfo) -> Self {
-        let name = (keyspace.id != KeyspaceId::DEFAULT).then(|| (keyspace.id, keyspace.name.to_string()));
-        let writer = changes.create_for_ingest(&Names::new(name)).and_then(Result::ok);
-        let (changes, keyspace) = (Arc::clone(changes), keyspace.id);
-        Self { changes, keyspace, writer, operations: Vec::new(), count: 0 }
+    /// Of an ingest into these keyspaces.
+    pub(crate) fn new(changes: &Arc<ChangeLog>, keyspaces: &[Arc<KeyspaceInfo>]) -> Self {
+        let named = keyspaces.iter().filter(|keyspace| keyspace.id != KeyspaceId::DEFAULT);
+        let names = Names::new(named.map(|keyspace| (keyspace.id, keyspace.name.to_string())));
+        let writer = changes.create_for_ingest(&names).and_then(Result::ok);
+        Self { changes: Arc::clone(changes), writer, pending: Pending::default(), merges: Pending::default() }
     }
 
-    /// Adds a pair.
-    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
+    /// Whether anything is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Adds what is done to a key or a range. Deleted ranges come before all else.
+    pub(crate) fn add(&mut self, operation: Operation<'_>) {
         if self.writer.is_none() {
             return;
         }
-        let pair = Operation { kind: Kind::Put, keyspace: self.keyspace, key, value };
-        self.operations.push(pair.kind as u8);
-        let start = self.operations.len();
-        self.operations.resize(start + pair.encoded_length(), 0);
-        pair.encode(&mut self.operations[start..]);
-        self.count += 1;
-        if self.operations.len() >= FRAME_BYTES {
-            self.write_frame();
+        if operation.kind == Kind::Merge {
+            self.merges.push(operation);
+            if self.merges.operations.len() > MERGES_BYTES_MAX {
+                self.remove();
+            }
+            return;
+        }
+        self.pending.push(operation);
+        if self.pending.operations.len() >= FRAME_BYTES {
+            let pending = std::mem::take(&mut self.pending);
+            self.write_frame(pending);
         }
     }
 
-    fn write_frame(&mut self) {
-        let Some(writer) = self.writer.as_mut().filter(|_| self.count > 0) else { return };
-        let mut body = Vec::with_capacity(self.operations.len() + 10);
-        varint::write(self.count, &mut body);
-        body.append(&mut self.operations);
-        self.count = 0;
+    fn write_frame(&mut self, pending: Pending) {
+        let Pending { mut operations, count } = pending;
+        let Some(writer) = self.writer.as_mut().filter(|_| count > 0) else { return };
+        let mut body = Vec::with_capacity(operations.len() + 10);
+        varint::write(count, &mut body);
+        body.append(&mut operations);
         // One that is larger than what is kept would go at once.
         if writer.append_pairs(&body).is_err() || writer.bytes() > writer.header().retained_bytes {
             self.remove();
@@ -67,7 +89,9 @@ impl IngestChanges {
 
     /// All pairs are there.
     pub(crate) fn finish_pairs(&mut self) {
-        self.write_frame();
+        for pending in [std::mem::take(&mut self.pending), std::mem::take(&mut self.merges)] {
+            self.write_frame(pending);
+        }
         if self.writer.as_mut().is_some_and(|writer| writer.sync().is_err()) {
             self.remove();
         }
@@ -82,6 +106,16 @@ impl IngestChanges {
         if let Some(writer) = self.writer.take() {
             self.changes.remove_for_ingest(writer.header().file);
         }
+    }
+}
+
+impl Pending {
+    fn push(&mut self, operation: Operation<'_>) {
+        self.operations.push(operation.kind as u8);
+        let start = self.operations.len();
+        self.operations.resize(start + operation.encoded_length(), 0);
+        operation.encode(&mut self.operations[start..]);
+        self.count += 1;
     }
 }
 

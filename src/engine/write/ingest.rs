@@ -13,8 +13,8 @@ use std::iter;
 
 /// An ingest whose files are complete.
 pub(crate) struct Ingested<'a> {
-    /// From its first key to its last.
-    pub(crate) range: &'a EncodedRange,
+    /// Of each keyspace, from its first key to its last: ascending and disjoint.
+    pub(crate) ranges: &'a [EncodedRange],
     pub(crate) pairs: u64,
     pub(crate) user_bytes: u64,
     pub(crate) mode: WriteMode<'a>,
@@ -22,7 +22,7 @@ pub(crate) struct Ingested<'a> {
 
 impl WritePath {
     /// Gives an ingest its number and lets `publish` make it part of the tree. `clear_memory` must see to it that memory has
-    /// nothing of the range; no key of it is written meanwhile. Returns the number, and what `publish` has returned.
+    /// nothing of the ranges; no key of them is written meanwhile. Returns the number, and what `publish` has returned.
     pub(crate) fn ingest<T>(
         &self,
         ingested: &Ingested<'_>,
@@ -34,10 +34,10 @@ impl WritePath {
         let thread = borrowed.state();
         // Rule I1.
         let _turn = read.range_deletes.take_turn();
-        let announce = || self.committer.range_conflicts.announce_delete(vec![ingested.range.clone()], &read.sequencer);
+        let announce = || self.committer.range_conflicts.announce_delete(ingested.ranges.to_vec(), &read.sequencer);
         let _announced = planted!(Some(announce()), Bug::IngestUnannounced => None);
         clear_memory()?;
-        // With the bug: time for a writer of the range.
+        // With the bug: time for a writer of the ranges.
         planted!(Bug::IngestUnannounced => { (0..1_000).for_each(|_| std::thread::yield_now()) });
         // So that the sync below, for which snapshots wait, finds little to do.
         self.sync_log_through(read.sequencer.last())?;
@@ -54,13 +54,13 @@ impl WritePath {
 }
 
 impl Committer {
-    /// The number of an ingest whose range is announced, with a record that says nothing (rule W4).
+    /// The number of an ingest whose ranges are announced, with a record that says nothing (rule W4).
     fn take_ingest_number(&self, thread: &mut ThreadState, ingested: &Ingested<'_>) -> Result<SequenceNumber> {
         let sequencer = &self.read.sequencer;
         let touched = || Touched {
             keys: iter::empty::<UserKey<&[u8]>>(),
             reads: iter::empty::<UserKey<&[u8]>>(),
-            deleted: vec![ingested.range.clone()],
+            deleted: ingested.ranges.to_vec(),
         };
         // Ends: it is repeated only if a log segment was retired meanwhile.
         loop {

@@ -28,6 +28,7 @@ pub mod resources;
 mod retained_versions;
 mod scans;
 mod snapshots;
+mod staged_batches;
 mod takes;
 mod temporary;
 mod time;

@@ -7,7 +7,7 @@ use crate::util::Kind;
 pub struct Pair<'a> {
     /// The encoded key.
     pub key: &'a [u8],
-    /// A put, or a reference to a value.
+    /// Anything but a range delete.
     pub kind: Kind,
     /// The value or the reference.
     pub value: &'a [u8],

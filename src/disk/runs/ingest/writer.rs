@@ -1,7 +1,8 @@
 //! The ingest writer: writes sorted pairs, which never were in memory, as the part files of a run. All of them get one
 //! number, once they are complete. One thread.
 //!
-//! A part file ends at a cut, which is a key at which files of the component end, or at its largest size.
+//! A part file ends at a cut, which is a key at which files of the component end, or at its largest size. Range tombstones
+//! are cut there.
 
 use super::pairs::Pair;
 use crate::branch::{
@@ -10,7 +11,8 @@ use crate::branch::{
 use crate::disk::runs::output::NewParts;
 use crate::disk::runs::run::Key;
 use crate::format::manifest_edit::BranchMeta;
-use crate::merge::EntryRef;
+use crate::merge::{EntryRef, RangeTombstones};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::collections::VecDeque;
@@ -37,6 +39,8 @@ pub struct IngestWriter {
     admit: Option<Box<Admit>>,
     behind: Option<Arc<WriteBehind>>,
     builder: Option<BranchBuilder>,
+    /// Range tombstones that no part file has yet, without a number.
+    tombstones: RangeTombstones,
     complete: CompleteParts,
 }
 
@@ -56,7 +60,13 @@ impl IngestWriter {
     /// A writer without a file.
     pub fn new(context: &Arc<BranchContext>, form: IngestForm) -> Self {
         let complete = CompleteParts { context: Arc::clone(context), metas: Vec::new(), user_bytes: 0 };
-        Self { context: Arc::clone(context), form, admit: None, behind: None, builder: None, complete }
+        let (admit, behind, builder, tombstones) = (None, None, None, RangeTombstones::default());
+        Self { context: Arc::clone(context), form, admit, behind, builder, tombstones, complete }
+    }
+
+    /// Also deletes these ranges, which have no number and hide older data, not the pairs. To be called before pairs are added.
+    pub fn deleting(self, ranges: RangeTombstones) -> Self {
+        Self { tombstones: ranges, ..self }
     }
 
     /// Makes each file as this says.
@@ -72,8 +82,8 @@ impl IngestWriter {
     /// Adds a pair, whose encoded key is greater than all before.
     pub fn add(&mut self, pair: Pair<'_>) -> Result<()> {
         let Pair { key, kind, value, user_bytes } = pair;
-        if self.ends_before(key) {
-            self.end_part()?;
+        if let Some(bound) = self.ends_before(key) {
+            self.end_part(Some(&bound))?;
         }
         if self.builder.is_none() {
             self.builder = Some(self.begin_part()?);
@@ -102,17 +112,31 @@ impl IngestWriter {
         })
     }
 
-    fn ends_before(&mut self, key: &[u8]) -> bool {
-        let mut is_crossed = false;
-        while self.form.cuts.pop_front_if(|cut| **cut <= *key).is_some() {
-            is_crossed = true;
+    /// The bound at which the part file ends, if it ends before `key`.
+    fn ends_before(&mut self, key: &[u8]) -> Option<Key> {
+        let mut crossed = None;
+        while let Some(cut) = self.form.cuts.pop_front_if(|cut| **cut <= *key) {
+            crossed = crossed.or(Some(cut));
         }
-        let bytes = self.builder.as_ref().map_or(0, BranchBuilder::bytes);
-        bytes > 0 && (bytes >= self.form.bytes_max || (is_crossed && bytes >= self.form.bytes_min))
+        let bytes = self.builder.as_ref()?.bytes();
+        if bytes >= self.form.bytes_min && crossed.is_some() {
+            return crossed;
+        }
+        (bytes >= self.form.bytes_max).then(|| key.into())
     }
 
-    fn end_part(&mut self) -> Result<()> {
-        if let Some(builder) = self.builder.take() {
+    /// Ends the part file at a bound; `None`: with everything.
+    fn end_part(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        let tombstones = match bound {
+            Some(bound) => self.tombstones.split_off_front(bound),
+            None => std::mem::take(&mut self.tombstones),
+        };
+        // Range tombstones without a pair get a part file as well.
+        if self.builder.is_none() && !tombstones.is_empty() {
+            self.builder = Some(self.begin_part()?);
+        }
+        if let Some(mut builder) = self.builder.take() {
+            builder.set_range_tombstones(planted!(tombstones, Bug::StagedRangesLost => RangeTombstones::default()));
             self.complete.metas.push(builder.finish()?);
         }
         Ok(())
@@ -125,13 +149,22 @@ impl IngestWriter {
 
     /// Completes the last file.
     pub fn finish(mut self) -> Result<CompleteParts> {
-        self.end_part()?;
+        self.end_part(None)?;
         self.behind.as_ref().map_or(Ok(()), |behind| behind.wait())?;
         Ok(self.complete)
     }
 }
 
 impl CompleteParts {
+    /// The records of the files, in key order.
+    pub(super) fn metas(&self) -> &[BranchMeta] {
+        &self.metas
+    }
+
+    pub(super) fn context(&self) -> &Arc<BranchContext> {
+        &self.context
+    }
+
     /// Whether there is no file.
     pub fn is_empty(&self) -> bool {
         self.metas.is_empty()
@@ -152,11 +185,6 @@ impl CompleteParts {
         self.user_bytes
     }
 
-    /// The smallest and the greatest key; `None` without a file.
-    pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
-        Some((&self.metas.first()?.key_min, &self.metas.last()?.key_max))
-    }
-
     /// Gives all entries a number. Afterwards the files can become part of the store.
     pub fn give_number(mut self, number: SequenceNumber) -> Result<(NewParts, NumberedFooters)> {
         for meta in &mut self.metas {
@@ -172,6 +200,7 @@ impl Drop for CompleteParts {
     fn drop(&mut self) {
         for meta in &self.metas {
             self.context.cache.remove_file(meta.file);
+            self.context.files.close(meta.file);
             // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
             let _ = self.context.storage.remove(&file_name(meta.file));
         }

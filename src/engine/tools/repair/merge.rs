@@ -12,7 +12,7 @@ use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::format::manifest_edit::BranchMeta;
 use crate::merge::{Cursor, EntryRef, MergeCursor, NO_RANGE_TOMBSTONES, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
-use crate::util::{FileNumber, Result};
+use crate::util::{FileNumber, Result, SequenceNumber};
 
 /// Chains merged at once.
 const FAN_IN: usize = 32;
@@ -128,7 +128,11 @@ fn range_tombstones(
     meta: Option<&BranchMeta>,
     report: &mut RepairReport,
 ) -> Result<RangeTombstones> {
-    let tombstones = salvage_range_tombstones(context, file)?;
+    let mut tombstones = salvage_range_tombstones(context, file)?;
+    // Of an ingest whose number is only in the manifest.
+    if let Some(meta) = meta.filter(|_| tombstones.numbers().last() == Some(&SequenceNumber::ZERO)) {
+        tombstones.set_number(meta.number_max);
+    }
     let expected = meta.map_or(0, |meta| meta.range_tombstones);
     if tombstones.count() < expected {
         let what = format!("{} of {expected} range tombstones are left", tombstones.count());

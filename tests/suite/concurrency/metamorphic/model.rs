@@ -70,6 +70,10 @@ impl Model {
                 return Answer::Is(is_absent);
             }
             Operation::Transaction(actions, ending) => return self.transaction(actions, *ending),
+            Operation::Staged(actions, commits, _) => {
+                return self.transaction(actions, if *commits { Ending::Commit } else { Ending::RollBack });
+            }
+            Operation::Ingest(pairs) => pairs.iter().for_each(|(key, value)| self.change(*key, Some(*value))),
             Operation::Get(key) => return values(&self.map, &[*key]),
             Operation::MultiGet(keys) => return values(&self.map, keys),
             Operation::Snapshot => self.snapshots.push(Rc::clone(&self.map)),
@@ -97,7 +101,9 @@ impl Model {
                 let pairs = self.state(*which).iter().map(|(key, value)| (key.clone(), value.clone()));
                 return Answer::Pairs(if *backwards { pairs.rev().collect() } else { pairs.collect() });
             }
-            Operation::ReadOnly => return self.apply(&Operation::Scan(None, false)),
+            Operation::ReadOnly | Operation::Checkpoint | Operation::Follow => {
+                return self.apply(&Operation::Scan(None, false));
+            }
             Operation::Reopen => {
                 self.snapshots.clear();
                 self.iterators.clear();

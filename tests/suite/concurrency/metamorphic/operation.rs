@@ -106,6 +106,10 @@ pub enum Operation {
     PutIfAbsent(Key, Value),
     /// The actions, and how the transaction ends.
     Transaction(Vec<Action>, Ending),
+    /// The actions of a staged batch without savepoints, whether it is committed, and its memory.
+    Staged(Vec<Action>, bool, usize),
+    /// Puts by an ingest; of several of a key the last one counts.
+    Ingest(Vec<(Key, Value)>),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -120,6 +124,10 @@ pub enum Operation {
     Scan(Option<usize>, bool),
     /// A full scan by a read-only opener of the open store.
     ReadOnly,
+    /// A full scan of a checkpoint.
+    Checkpoint,
+    /// A full scan of a copy that follows the change stream.
+    Follow,
     Flush,
     Settle,
     Sync,
@@ -216,7 +224,19 @@ struct Drawing {
 impl Drawing {
     fn operation(&mut self) -> Operation {
         let which = self.random.next() as usize >> 8;
-        match self.random.below(1000) {
+        match self.random.below(1050) {
+            1000..1020 => {
+                let actions = (0..self.random.below(40)).map(|_| self.action());
+                let actions = actions.filter(|action| !matches!(action, Action::Save | Action::RollBack(_))).collect();
+                let memory = [1, 300, 5_000, 1 << 20][self.random.below(4) as usize];
+                Operation::Staged(actions, !self.random.one_in(5), memory)
+            }
+            1020..1035 => {
+                let count = self.random.below(60);
+                Operation::Ingest((0..count).map(|_| (self.key(), self.value())).collect())
+            }
+            1035..1038 => Operation::Checkpoint,
+            1038..1050 => Operation::Follow,
             0..220 => Operation::Put(self.key(), self.value()),
             220..270 => Operation::Merge(self.key(), self.operand()),
             270..290 => Operation::MergeBatch(self.operands(), self.changes(), self.operands()),
@@ -259,7 +279,7 @@ impl Drawing {
             970..980 => Operation::CompactRange(self.key(), self.key()),
             980..990 => Operation::Optimize(self.key(), self.key()),
             990..993 => Operation::Compact,
-            _ => Operation::Reopen,
+            993.. => Operation::Reopen,
         }
     }
 

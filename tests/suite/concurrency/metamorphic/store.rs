@@ -1,6 +1,8 @@
 //! A store that applies the operations of a run with its own settings, and does other work between them.
 
+mod copies;
 mod neighbours;
+mod staged;
 mod transactions;
 
 use super::model::{chosen, ordered, prefix};
@@ -12,9 +14,11 @@ use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, PosixStorage, Storage};
 use alluvium::{
-    BackgroundPause, BatchKeyspace, Cancellation, CompactOptions, Db, DiskComponent, Error, Goal, Iter, Keyspace,
-    MergeOperator, ReadOnlyDb, Snapshot, Stats, Swap, WriteBatch, WriteOptions,
+    BackgroundPause, BatchKeyspace, Cancellation, ChangeRetention, CompactOptions, Db, DiskComponent, Error, Goal,
+    Iter, Keyspace, MergeOperator, ReadOnlyDb, Snapshot, Stats, Swap, WriteBatch, WriteOptions,
 };
+use copies::Follower;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -75,6 +79,8 @@ pub struct Store {
     snapshots: Vec<Snapshot>,
     pause: Option<BackgroundPause>,
     db: Option<Opened>,
+    /// A copy that follows the change stream, if the store keeps one.
+    follower: Option<Follower>,
     /// Whether there was a reader, which delays the removal of obsolete files.
     had_reader: bool,
     pub seen: Seen,
@@ -116,6 +122,7 @@ impl Store {
             snapshots: Vec::new(),
             pause: None,
             db: None,
+            follower: None,
             had_reader: false,
             seen: Seen::default(),
         };
@@ -126,6 +133,9 @@ impl Store {
     fn start(&mut self) {
         self.had_reader = false;
         let (storage, mut options) = (self.disk.storage(), self.settings.options.clone());
+        if self.keeps_changes() {
+            options.change_retention = Some(ChangeRetention::new(1 << 30));
+        }
         options.disk_component.clone_from(&self.component);
         let tune = |options: &mut TrunkOptions| self.settings.tune(options);
         self.db = Some(if self.is_deterministic {
@@ -252,6 +262,18 @@ impl Store {
             Operation::Transaction(actions, ending) => {
                 return transactions::run(self.db(), self.home(), actions, *ending);
             }
+            Operation::Staged(actions, commits, memory) => {
+                return staged::run(self.db(), self.home(), actions, *commits, *memory);
+            }
+            Operation::Ingest(pairs) => {
+                let sorted: BTreeMap<_, _> =
+                    pairs.iter().map(|(number, value)| (key(*number), value.bytes())).collect();
+                let mut ingest = self.home().ingest().unwrap();
+                ingest.put_all(&sorted).unwrap();
+                // It may wait for an incorporation.
+                self.pause = None;
+                ingest.commit().unwrap();
+            }
             Operation::Get(number) => return Answer::Values(vec![self.home().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.home().multi_get(&keys(numbers)).unwrap()),
             Operation::Snapshot => self.snapshots.push(self.snapshot_of_home(drawn.id)),
@@ -298,6 +320,8 @@ impl Store {
                 let reader = reader.keyspace(self.home_name, self.home_options()).unwrap().unwrap();
                 return Answer::Pairs(reader.iter().unwrap().map(|pair| pair.unwrap()).collect());
             }
+            Operation::Checkpoint => return self.scan_of_checkpoint(drawn.id),
+            Operation::Follow => return self.scan_of_follower(),
             Operation::Flush => self.db().flush().unwrap(),
             Operation::Settle => self.settle(),
             Operation::Sync => self.db().sync().unwrap(),
