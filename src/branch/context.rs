@@ -8,7 +8,8 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
 use crate::merge::Expired;
-use crate::util::sync::{Arc, AtomicU64, KeyspaceMap, Mutex, Ordering};
+use crate::util::fork::ForkCount;
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, KeyspaceMap, Mutex, Ordering};
 use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId};
 use arc_swap::ArcSwap;
 
@@ -83,6 +84,9 @@ pub struct BranchContext {
     buffered_rows: AtomicU64,
     obsolete_branches: Mutex<Vec<FileNumber>>,
     obsolete_maplets: Mutex<Vec<FileNumber>>,
+    /// The process that has opened the store.
+    process: ForkCount,
+    is_closed: AtomicBool,
 }
 
 impl BranchContext {
@@ -105,7 +109,25 @@ impl BranchContext {
             buffered_rows: AtomicU64::new(0),
             obsolete_branches: Mutex::new(Vec::new()),
             obsolete_maplets: Mutex::new(Vec::new()),
+            process: ForkCount::current(),
+            is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// The store is being closed: `discard` removes nothing any more.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Removes a file that never became part of the store. What stays is removed by the next opening. *Otherwise,* in a forked child
+    /// or after the end: it is the file of a batch that another process still has, or of another store by now.
+    pub fn discard(&self, file: FileNumber) {
+        if self.is_closed.load(Ordering::Acquire) || !self.process.is_current() {
+            return;
+        }
+        self.cache.remove_file(file);
+        self.files.close(file);
+        let _ = self.storage.remove(&file_name(file));
     }
 
     /// How the leaves of a keyspace are stored in new files, or in those of the deepest level.

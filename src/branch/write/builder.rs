@@ -403,12 +403,11 @@ impl BranchBuilder {
 impl Drop for BranchBuilder {
     fn drop(&mut self) {
         if !self.finished {
-            self.context.cache.remove_file(self.meta.file);
             if self.buffer.is_some() {
-                return;
+                self.context.cache.remove_file(self.meta.file);
+            } else {
+                self.context.discard(self.meta.file);
             }
-            // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
-            let _ = self.context.storage.remove(&file_name(self.meta.file));
         }
     }
 }

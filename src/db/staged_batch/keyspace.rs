@@ -1,9 +1,12 @@
 //! A staged batch's reads and writes of one keyspace.
 
 use super::{StagedBatch, StagedIter};
+use crate::engine::staging::staged_writes::StagedWrites;
 use crate::engine::types::bounds::{Bounds, UserRange};
 use crate::engine::types::key_range::KeyRange;
+use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::user_key::UserKey;
+use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 
 /// The part of a [`StagedBatch`] in one keyspace: the result of `StagedBatch::within`. Its methods are those of the batch, which
@@ -27,6 +30,8 @@ use crate::util::{KeyspaceId, Result};
 pub struct StagedKeyspace<'b> {
     pub(super) batch: &'b mut StagedBatch,
     pub(super) keyspace: KeyspaceId,
+    /// `None`: the default keyspace.
+    pub(super) info: Option<Arc<KeyspaceInfo>>,
 }
 
 impl StagedKeyspace<'_> {
@@ -34,29 +39,44 @@ impl StagedKeyspace<'_> {
         UserKey::new(self.keyspace, key)
     }
 
+    /// The batch, which is going to write the keyspace.
+    fn writes(&mut self) -> Result<&mut StagedWrites> {
+        let writes = &mut self.batch.writes;
+        match &self.info {
+            Some(info) => writes.enter(info)?,
+            None => writes.enter_default(),
+        }
+        Ok(writes)
+    }
+
     /// See `StagedBatch::put`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.batch.writes.write(self.key(&key), Some(value.as_ref()))
+        let key = UserKey::new(self.keyspace, &key);
+        self.writes()?.write(key, Some(value.as_ref()))
     }
 
     /// See `StagedBatch::delete`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.batch.writes.write(self.key(&key), None)
+        let key = UserKey::new(self.keyspace, &key);
+        self.writes()?.write(key, None)
     }
 
     /// See `StagedBatch::merge`.
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.batch.writes.merge(self.key(&key), operand.as_ref())
+        let key = UserKey::new(self.keyspace, &key);
+        self.writes()?.merge(key, operand.as_ref())
     }
 
     /// See `StagedBatch::delete_range`.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
-        self.batch.writes.delete_range(&UserRange::of_range(self.keyspace, range))
+        let range = UserRange::of_range(self.keyspace, range);
+        self.writes()?.delete_range(&range)
     }
 
     /// See `StagedBatch::delete_prefix`.
     pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.batch.writes.delete_range(&UserRange::of_prefix(self.keyspace, prefix.as_ref()))
+        let range = UserRange::of_prefix(self.keyspace, prefix.as_ref());
+        self.writes()?.delete_range(&range)
     }
 
     /// See `StagedBatch::get`.

@@ -12,6 +12,7 @@ use crate::engine::types::key_range::KeyRange;
 use crate::engine::types::options::WriteOptions;
 use crate::engine::types::user_key::UserKey;
 use crate::merge::Values;
+use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result};
 pub use iter::{StagedIter, StagedKeys};
 pub use keyspace::StagedKeyspace;
@@ -107,13 +108,12 @@ impl StagedBatch {
     /// # Errors
     /// `KeyspaceDropped`; `InvalidArgument` if the keyspace is that of another store, or of an earlier opening of this one.
     pub fn within(&mut self, keyspace: &Keyspace) -> Result<StagedKeyspace<'_>> {
-        self.writes.enter(&keyspace.info)?;
-        Ok(StagedKeyspace { batch: self, keyspace: keyspace.info.id })
+        self.writes.check(&keyspace.info)?;
+        Ok(StagedKeyspace { batch: self, keyspace: keyspace.info.id, info: Some(Arc::clone(&keyspace.info)) })
     }
 
     fn default_keyspace(&mut self) -> StagedKeyspace<'_> {
-        self.writes.enter_default();
-        StagedKeyspace { batch: self, keyspace: KeyspaceId::DEFAULT }
+        StagedKeyspace { batch: self, keyspace: KeyspaceId::DEFAULT, info: None }
     }
 
     /// Sets a key.
@@ -148,7 +148,7 @@ impl StagedBatch {
     ///
     /// # Errors
     /// `InvalidArgument` for an operand that the operator refuses; `MergeOperands` if it cannot join this one and an earlier one
-    /// of the key (`MergeOperator::partial_merge`). Otherwise those of `put`.
+    /// of the key (`MergeOperator::partial_merge`) to one of less than 256 KiB. Otherwise those of `put`.
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.default_keyspace().merge(key, operand)
     }
@@ -258,6 +258,9 @@ impl StagedBatch {
     /// everything that was written before. It is written once more, sorted, and then enters the store as an ingest does
     /// (`Keyspace::ingest`): meanwhile writers continue, and at the end those of keys between the first and the last one that
     /// the batch has in a keyspace wait for a few syncs of the disk, and so do new snapshots.
+    ///
+    /// If the store keeps changes for followers, a batch with files that is larger than what is kept, or that merges into more than
+    /// some 200,000 keys, ends what was kept: followers get `ChangesTooOld`, and the listener `Event::ChangesLost`.
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `KeyspaceDropped`, `Closed`, `ReadOnly` after an earlier failure. Nothing of it has entered the store

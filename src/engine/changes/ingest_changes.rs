@@ -14,8 +14,8 @@ use crate::util::{KeyspaceId, Kind, Result, SequenceNumber, limits, varint};
 /// A frame ends with the pair that reaches this length.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// More operands than this are not kept: a follower applies a frame as one batch.
-const MERGES_BYTES_MAX: usize = limits::BATCH_BYTES_MAX / 4;
+/// More merges than this are not kept: a follower applies them as one batch, together with its position.
+const MERGES_BYTES_MAX: usize = limits::BATCH_BYTES_MAX / 2;
 
 /// See the module. If it is dropped before `finish`, the file is removed.
 pub(crate) struct IngestChanges {
@@ -63,7 +63,8 @@ impl IngestChanges {
         }
         if operation.kind == Kind::Merge {
             self.merges.push(operation);
-            if self.merges.operations.len() > MERGES_BYTES_MAX {
+            let of_each = limits::OPERATION_MEMORY_BYTES * self.merges.count as usize;
+            if self.merges.operations.len() + of_each > MERGES_BYTES_MAX {
                 self.remove();
             }
             return;
@@ -103,7 +104,8 @@ impl IngestChanges {
     }
 
     fn remove(&mut self) {
-        if let Some(writer) = self.writer.take() {
+        let writer = self.writer.take().filter(|_| self.changes.read.check_process().is_ok());
+        if let Some(writer) = writer {
             self.changes.remove_for_ingest(writer.header().file);
         }
     }

@@ -178,8 +178,10 @@ impl Ingestion {
 
     /// Makes all pairs part of the store, at one number, durably.
     pub(crate) fn commit(mut self) -> Result<IngestReport> {
-        let pipeline = self.pipeline.take().ok_or_else(failed)?;
         let engine = Arc::clone(&self.engine);
+        // Before any lock and any thread: a forked child may have neither.
+        engine.read.check_open()?;
+        let pipeline = self.pipeline.take().ok_or_else(failed)?;
         // Before the call begins: the thread that builds needs calls of its own, which wait behind a thread that closes.
         let parts = pipeline.finish().map_err(Error::into_disk_full)?;
         // Closing waits for the end of this call (rule X2).
@@ -249,6 +251,9 @@ impl Ingestion {
 
 impl Drop for Ingestion {
     fn drop(&mut self) {
+        if self.engine.read.check_process().is_err() {
+            return;
+        }
         // What the store needs has references of its branch files by now.
         self.values.iter().for_each(|file| self.engine.read.value_file_refs.release(*file));
         if !self.values.is_empty() {

@@ -122,6 +122,7 @@ impl Engine {
             let _ = self.background.obsolete_files.remove();
             self.background.space.close();
         }
+        read.branches.close();
         // Before the lock is released: a statistics file that is found without the lock counts as left by a process
         // that died.
         self.background.live_stats.withdraw(&*read.storage);

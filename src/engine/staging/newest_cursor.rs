@@ -91,6 +91,11 @@ impl Cursor for NewestCursor<'_> {
         self.layers.key()
     }
 
+    /// An older entry of the key that comes up is hidden, too.
+    fn leave_deleted(&mut self, at: SequenceNumber) -> Result<()> {
+        self.layers.leave_deleted(at)
+    }
+
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.layers.covering(key, at)
     }

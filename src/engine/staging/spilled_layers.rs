@@ -16,7 +16,8 @@ use crate::format::value_file::ValueReference;
 use crate::merge::{Cursor, EntryRef, MergeCursor, RangeTombstones};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
-use crate::util::{KeyspaceId, Kind, Result, SequenceNumber};
+use crate::util::{FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
+use std::collections::HashSet;
 
 /// So many layers of a level become one of the next.
 const FANOUT: usize = 8;
@@ -99,8 +100,22 @@ impl SpilledLayers {
         Ok(())
     }
 
-    /// Merges layers while there are many of one level. Nothing is lost after an error, and the next call tries again.
-    pub(super) fn merge(&mut self, engine: &Arc<Engine>) -> Result<()> {
+    /// The value files of all layers.
+    pub(super) fn value_files(&self) -> HashSet<FileNumber> {
+        self.layers.iter().filter_map(|layer| layer.run.as_ref()).flat_map(UnnumberedRun::value_files).collect()
+    }
+
+    /// Merges layers while there are many of one level; returns whether it did. Nothing is lost after an error, and the next call
+    /// tries again. Without space it does nothing.
+    pub(super) fn merge(&mut self, engine: &Arc<Engine>) -> Result<bool> {
+        match self.merge_all(engine) {
+            Err(error) if error.is_disk_full() => Ok(false),
+            merged => merged,
+        }
+    }
+
+    fn merge_all(&mut self, engine: &Arc<Engine>) -> Result<bool> {
+        let mut has_merged = false;
         while let Some(newest) = self.layers.last() {
             let (number, level) = (newest.number, newest.level);
             let count = self.layers.iter().rev().take_while(|layer| layer.level == level).count();
@@ -122,8 +137,9 @@ impl SpilledLayers {
                 deletion
             });
             self.deleted = RangeTombstones::new(renumbered);
+            has_merged = true;
         }
-        Ok(())
+        Ok(has_merged)
     }
 
     /// Shows the newest entry of each key of all layers and of the one in memory, except what deleted ranges hide.

@@ -11,7 +11,7 @@ use super::spilled_layers::{SpilledLayers, pair_of};
 use crate::disk::Pair;
 use crate::engine::engine::Engine;
 use crate::engine::types::bounds::UserRange;
-use crate::engine::types::key_change::KeyChange;
+use crate::engine::types::key_change::{KeyChange, OPERAND_BYTES_END};
 use crate::engine::types::keyspace_info::KeyspaceInfo;
 use crate::engine::types::user_key::UserKey;
 use crate::engine::write::sizes::{check_range, check_sizes};
@@ -56,10 +56,15 @@ impl StagedWrites {
         self.is_in_default = true;
     }
 
+    /// An error if a keyspace was dropped or is that of another opening.
+    pub(crate) fn check(&self, keyspace: &KeyspaceInfo) -> Result<()> {
+        keyspace.check_opening(self.engine.read.opening)?;
+        keyspace.check()
+    }
+
     /// Notes a keyspace that is going to be written.
     pub(crate) fn enter(&mut self, keyspace: &Arc<KeyspaceInfo>) -> Result<()> {
-        keyspace.check_opening(self.engine.read.opening)?;
-        keyspace.check()?;
+        self.check(keyspace)?;
         if keyspace.id == KeyspaceId::DEFAULT {
             self.enter_default();
         } else if !self.keyspaces.contains(keyspace) {
@@ -76,6 +81,7 @@ impl StagedWrites {
 
     /// Merges an operand into a key.
     pub(crate) fn merge(&mut self, key: UserKey<&[u8]>, operand: &[u8]) -> Result<()> {
+        self.engine.read.check_open()?;
         self.engine.write.check_operand(key, operand)?;
         let change = match self.own(key)? {
             Own::Nothing => KeyChange::Merge(operand.to_vec()),
@@ -87,13 +93,18 @@ impl StagedWrites {
                 };
                 let operator = self.engine.write.merge_operator(key.keyspace)?;
                 let folded = older.followed_by(key.bytes, operand, &*operator)?;
-                folded.ok_or_else(|| Error::MergeOperands {
+                let folded = folded.ok_or_else(|| Error::MergeOperands {
                     operator: operator.name().to_owned(),
                     key: key.bytes.to_vec(),
-                    reason: "it does not join two operands of one key (`partial_merge`), and a staged batch has one change of a \
-                             key; get the value from the batch, and put the result"
-                        .into(),
-                })?
+                    reason: format!(
+                        "it does not join two operands of one key (`partial_merge`) to one of less than {OPERAND_BYTES_END} bytes, \
+                         and a staged batch has one change of a key; get the value from the batch, and put the result"
+                    ),
+                })?;
+                if let KeyChange::Put(value) = &folded {
+                    check_sizes(key.bytes, Some(value))?;
+                }
+                folded
             }
         };
         self.change(key, change)
@@ -176,15 +187,17 @@ impl StagedWrites {
     /// Before something is added: writes the layer in memory to files if it is full.
     fn make_room(&mut self) -> Result<()> {
         self.engine.read.check_open()?;
-        if self.memory.bytes() < self.memory_max {
+        if self.memory.is_empty() || self.memory.bytes() < self.memory_max {
             return Ok(());
         }
         self.spill().map_err(Error::into_disk_full)
     }
 
+    /// Nothing has changed after an error, except that layers are fewer.
     fn spill(&mut self) -> Result<()> {
-        let (engine, memory, values) = (&self.engine, &self.memory, &mut self.values);
-        self.spilled.push(engine, memory.deleted(), |add| {
+        let (engine, memory, mut written) = (&self.engine, &self.memory, Vec::new());
+        let values = &mut written;
+        let pushed = self.spilled.push(engine, memory.deleted(), |add| {
             for (key, change) in memory.changes() {
                 let (kind, value) = parts(change);
                 let pair = pair_of(EntryRef { key, number: SequenceNumber::ZERO, kind, value });
@@ -197,18 +210,37 @@ impl StagedWrites {
                 }
             }
             Ok(())
-        })?;
+        });
+        if let Err(error) = pushed {
+            release(engine, written);
+            return Err(error);
+        }
+        self.values.append(&mut written);
         self.memory = MemoryLayer::default();
-        self.spilled.merge(engine)
+        let merged = self.spilled.merge(engine);
+        if merged? {
+            // Values that newer ones have replaced.
+            let needed = self.spilled.value_files();
+            let replaced = self.values.extract_if(.., |file| !needed.contains(file)).collect();
+            release(engine, replaced);
+        }
+        Ok(())
     }
+}
+
+/// Gives up value files that a batch does not need.
+fn release(engine: &Engine, files: Vec<FileNumber>) {
+    if files.is_empty() || engine.read.check_process().is_err() {
+        return;
+    }
+    files.iter().for_each(|file| engine.read.value_file_refs.release(*file));
+    engine.background.scheduler.wake_workers();
 }
 
 impl Drop for StagedWrites {
     fn drop(&mut self) {
         // What the store needs has references of its branch files by now.
-        self.values.iter().for_each(|file| self.engine.read.value_file_refs.release(*file));
-        if !self.values.is_empty() {
-            self.engine.background.scheduler.wake_workers();
-        }
+        let values = std::mem::take(&mut self.values);
+        release(&self.engine, values);
     }
 }

@@ -34,6 +34,8 @@ pub struct ExtentBuffer {
     only_in_shadow: Vec<Extent>,
     /// From here on the bytes are the shadow's.
     rest_from_shadow: Option<u64>,
+    /// A part of the segment that was read ahead, and its bytes.
+    ahead: Option<(Extent, AlignedBuffer)>,
 }
 
 impl ExtentBuffer {
@@ -41,7 +43,23 @@ impl ExtentBuffer {
     pub fn new(chunk_bytes: u64) -> Self {
         let buffer = AlignedBuffer::new((chunk_bytes as usize).next_multiple_of(PAGE_BYTES));
         let (extent, only_in_shadow) = (Extent { start: 0, end: 0 }, Vec::new());
-        Self { buffer, extent, shadow: Vec::new(), only_in_shadow, rest_from_shadow: None }
+        Self { buffer, extent, shadow: Vec::new(), only_in_shadow, rest_from_shadow: None, ahead: None }
+    }
+
+    /// Reads a part of a segment at once, unless it was read before. Extents in it are copied from there: of the same segment,
+    /// whose bytes there must not change.
+    pub fn read_ahead(&mut self, segment: &SegmentFile, part: Extent) -> Result<()> {
+        let bytes = (part.end - part.start) as usize;
+        let used = self.ahead.take().map(|(_, buffer)| buffer).filter(|buffer| bytes <= buffer.len());
+        let mut buffer = used.unwrap_or_else(|| AlignedBuffer::new(bytes.next_multiple_of(PAGE_BYTES)));
+        segment.file.read_exact_at(&mut buffer[..bytes], part.start)?;
+        self.ahead = Some((part, buffer));
+        Ok(())
+    }
+
+    /// Whether an offset is in the part that was read ahead.
+    pub fn is_ahead(&self, offset: u64) -> bool {
+        self.ahead.as_ref().is_some_and(|(part, _)| (part.start..part.end).contains(&offset))
     }
 
     /// Reads the extent that begins with a chunk: the chunk itself, or all chunks of its first record if that is
@@ -73,7 +91,13 @@ impl ExtentBuffer {
             self.shadow.resize(bytes, 0);
             shadow.read(&mut self.shadow, extent.start)?;
         }
-        segment.file.read_exact_at(&mut self.buffer[..bytes], extent.start)?;
+        match self.ahead.as_ref().filter(|(part, _)| part.start <= extent.start && extent.end <= part.end) {
+            Some((part, read)) => {
+                let from = (extent.start - part.start) as usize;
+                self.buffer[..bytes].copy_from_slice(&read[from..from + bytes]);
+            }
+            None => segment.file.read_exact_at(&mut self.buffer[..bytes], extent.start)?,
+        }
         self.extent = extent;
         self.only_in_shadow.clear();
         self.rest_from_shadow = None;

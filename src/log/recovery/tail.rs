@@ -11,17 +11,21 @@
 //!    through that. A chunk that was handed out but not taken yet has no owner either; it has no record up to `through`.
 
 use super::check::{Checked, Checks, Show};
-use super::chunk::ExtentBuffer;
+use super::chunk::{Extent, ExtentBuffer};
 use super::contents::{LogContents, SegmentContents};
 use super::missing;
 use super::numbers::Numbers;
 use super::rule::{Bounds, Rule, decide};
 use super::scan::SegmentFile;
+use crate::format::log_segment::PAGE_BYTES;
 use crate::format::manifest_edit::LogRecovered;
 use crate::io::Storage;
 use crate::util::planted::planted;
 use crate::util::{FileNumber, Result, SequenceNumber};
 use std::collections::HashMap;
+
+/// So many bytes are read at once.
+const AHEAD_BYTES: u64 = 1 << 20;
 
 /// A segment of a running log.
 #[derive(Debug)]
@@ -106,6 +110,20 @@ impl Tail {
         })
     }
 
+    /// Reads the chunks from one on that are not done, unless it was read ahead.
+    fn read_ahead(&self, segment: &LiveSegment, buffer: &mut ExtentBuffer, chunk: u64) -> Result<()> {
+        let LiveSegment { file, is_left } = segment;
+        let chunk_bytes = file.header.chunk_bytes;
+        let start = PAGE_BYTES as u64 + chunk * chunk_bytes;
+        if buffer.is_ahead(start) {
+            return Ok(());
+        }
+        let most = (AHEAD_BYTES / chunk_bytes).max(1).min(is_left.len() as u64 - chunk);
+        let is_done = |chunk| self.chunks.get(&(file.header.number, chunk)).is_some_and(|known| known.is_done);
+        let count = (chunk..chunk + most).take_while(|chunk| !is_done(*chunk)).count() as u64;
+        buffer.read_ahead(file, Extent { start, end: start + count * chunk_bytes })
+    }
+
     fn segment(
         &mut self,
         segment: &LiveSegment,
@@ -124,6 +142,7 @@ impl Tail {
                 chunk += done.chunks;
                 continue;
             }
+            self.read_ahead(segment, &mut buffer, chunk)?;
             let chunks = checked.chunk(file, checks, &mut buffer, chunk, show)?;
             let has_record = checked
                 .chunks

@@ -383,6 +383,16 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     let reader = read(directory.path());
     let transaction = db.transaction().unwrap();
     transaction.put("c", "3").unwrap();
+    let staged = |key: &str| {
+        let mut batch = db.staged_batch().unwrap().with_memory(1);
+        batch.put(key, "4").unwrap();
+        batch.put([key, "5"].concat(), "5").unwrap();
+        assert!(batch.spilled_bytes() > 0);
+        batch
+    };
+    let (mut staged_one, staged_other) = (staged("d"), staged("e"));
+    let mut ingest = db.ingest().unwrap();
+    (0..40_000_u32).for_each(|number| ingest.put([&b"i"[..], &number.to_be_bytes()].concat(), "6").unwrap());
     // SAFETY: the child only calls the store, whose calls return at once there, and then `_exit`. It may allocate,
     // since glibc makes its allocator usable in forked children.
     let child = unsafe { libc::fork() };
@@ -412,9 +422,16 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
             forked(db.transaction().map(drop)),
             forked(transaction.get("a").map(drop)),
             forked(transaction.commit()),
+            forked(staged_one.get("d").map(drop)),
+            forked(staged_one.put("d", "1")),
+            forked(staged_one.iter().map(drop)),
+            forked(staged_one.commit()),
+            forked(db.staged_batch().map(drop)),
+            forked(ingest.put("j", "1")),
+            forked(ingest.commit().map(drop)),
             forked(db.close()),
         ];
-        drop((snapshot, iter, reader));
+        drop((snapshot, iter, reader, staged_other));
         let failed = checks.iter().position(|passed| !passed);
         // SAFETY: ends the child without the exit handlers of the test harness.
         unsafe { libc::_exit(failed.map_or(0, |at| at as i32 + 1)) };
@@ -432,8 +449,13 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     assert_eq!(iter.key(), model.keys().next().map(|key| &key[..]));
     iter.step().unwrap();
     transaction.commit().unwrap();
+    // The child has not removed the files of these.
+    assert_eq!(staged_one.get("d").unwrap().as_deref(), Some(&b"4"[..]));
+    staged_one.commit().unwrap();
+    staged_other.commit().unwrap();
+    ingest.commit().unwrap();
     db.sync().unwrap();
     db.close().unwrap();
     let reopened = Db::open(directory.path(), tiny()).unwrap();
-    assert_eq!(reopened.iter().unwrap().count(), model.len() + 2);
+    assert_eq!(reopened.iter().unwrap().count(), model.len() + 2 + 4 + 40_000);
 }

@@ -9,11 +9,7 @@ struct Ours(Db);
 
 /// Opens a store.
 pub fn open(directory: &Path, memory: Option<u64>) -> Result<Box<dyn Copied>> {
-    let mut options = Options::new();
-    if let Some(memory) = memory {
-        options = options.memory_budget(usize::try_from(memory)?);
-    }
-    Ok(Box::new(Ours(Db::open(directory, options)?)))
+    Ok(Box::new(Ours(Db::open(directory, Options::new().memory_budget(memory))?)))
 }
 
 /// Opens a copy and counts its pairs.

@@ -13,11 +13,7 @@ struct Ours {
 
 /// Opens a store whose pairs have an age.
 pub fn open(directory: &Path, memory: Option<u64>, age: Duration) -> Result<Box<dyn Expiring>> {
-    let mut options = Options::new();
-    if let Some(memory) = memory {
-        options = options.memory_budget(usize::try_from(memory)?);
-    }
-    let db = Db::open(directory, options)?;
+    let db = Db::open(directory, Options::new().memory_budget(memory))?;
     let keyspace = db.keyspace("data", KeyspaceOptions::new().expiry(age))?;
     Ok(Box::new(Ours { db, keyspace }))
 }

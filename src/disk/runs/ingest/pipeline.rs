@@ -10,6 +10,7 @@
 
 use super::pairs::{Pair, PairBlock};
 use super::writer::{CompleteParts, IngestWriter};
+use crate::util::fork::ForkCount;
 use crate::util::sync::{Arc, AtomicU64, Ordering};
 use crate::util::{Error, Result};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -39,6 +40,8 @@ enum Stage {
 
 /// The thread that builds.
 struct Builder {
+    /// The process that has the thread.
+    process: ForkCount,
     /// `None` only while it is dropped.
     filled: Option<SyncSender<Message>>,
     empty: Receiver<PairBlock>,
@@ -139,7 +142,8 @@ fn begin(writer: Box<IngestWriter>) -> Stage {
         move || build(&messages, &returned, &bytes)
     });
     let Ok(thread) = thread else { return Stage::Direct(writer) };
-    let mut builder = Builder { filled: Some(filled), empty, bytes, thread: Some(thread) };
+    let process = ForkCount::current();
+    let mut builder = Builder { process, filled: Some(filled), empty, bytes, thread: Some(thread) };
     match builder.send(Message::Begin(Box::new(writer.write_behind()))) {
         Ok(()) => Stage::Thread(builder),
         Err(_) => Stage::Failed,
@@ -189,6 +193,11 @@ impl Builder {
 
 impl Drop for Builder {
     fn drop(&mut self) {
+        // In a forked child there is no such thread, and it may have held a lock of the channel.
+        if !self.process.is_current() {
+            std::mem::forget((self.filled.take(), self.thread.take()));
+            return;
+        }
         self.filled = None;
         if let Some(thread) = self.thread.take() {
             // A panic there is a bug that has printed its message.

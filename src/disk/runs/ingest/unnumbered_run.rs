@@ -7,7 +7,7 @@ use crate::disk::runs::run_cursor::RunCursor;
 use crate::merge::Cursor;
 use crate::util::key::wide_head;
 use crate::util::sync::Arc;
-use crate::util::{Kind, Result, SequenceNumber};
+use crate::util::{FileNumber, Kind, Result, SequenceNumber};
 
 /// See the module. If it is dropped, its files are removed.
 pub struct UnnumberedRun {
@@ -41,6 +41,11 @@ impl UnnumberedRun {
     pub fn cursor(&self, is_merge: bool) -> impl Cursor + use<> {
         let purpose = if is_merge { Purpose::Compaction } else { Purpose::Read };
         RunCursor::new(Arc::clone(&self.run), purpose)
+    }
+
+    /// The value files that it refers to.
+    pub fn value_files(&self) -> impl Iterator<Item = FileNumber> {
+        self.parts.metas().iter().flat_map(|meta| &meta.value_files).copied()
     }
 
     /// Bytes of its files.

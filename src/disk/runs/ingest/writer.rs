@@ -5,9 +5,7 @@
 //! are cut there.
 
 use super::pairs::Pair;
-use crate::branch::{
-    Branch, BranchBuilder, BranchContext, WriteBehind, file_name, set_common_number, sync_common_number,
-};
+use crate::branch::{Branch, BranchBuilder, BranchContext, WriteBehind, set_common_number, sync_common_number};
 use crate::disk::runs::output::NewParts;
 use crate::disk::runs::run::Key;
 use crate::format::manifest_edit::BranchMeta;
@@ -199,10 +197,7 @@ impl CompleteParts {
 impl Drop for CompleteParts {
     fn drop(&mut self) {
         for meta in &self.metas {
-            self.context.cache.remove_file(meta.file);
-            self.context.files.close(meta.file);
-            // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
-            let _ = self.context.storage.remove(&file_name(meta.file));
+            self.context.discard(meta.file);
         }
     }
 }

@@ -303,7 +303,10 @@ impl Repair<'_> {
         for file in files {
             progress(CheckProgress { file: &file_name(*file), bytes_done: 0, bytes_total: 0 });
             let meta = merge::own_meta(&self.readers.branches, *file)?;
-            if meta.as_ref().is_some_and(|meta| meta.entries > 0 && meta.number_max == SequenceNumber::ZERO) {
+            if meta
+                .as_ref()
+                .is_some_and(|meta| meta.entries + meta.range_tombstones > 0 && meta.number_max == SequenceNumber::ZERO)
+            {
                 // Of an ingest that never took effect.
                 self.obsolete.push(file_name(*file));
                 continue;

@@ -173,12 +173,67 @@ fn large_values_are_spilled() {
     db.close().unwrap();
     let db = open();
     assert_eq!(of(&db), expected);
-    // One that is dropped leaves none.
+    // One that is dropped leaves none, and values that were replaced go before.
     let mut batch = db.staged_batch().unwrap().with_memory(400_000);
-    (20..30).for_each(|number| batch.put(key(number), value(number)).unwrap());
+    let value_files = || disk.list().unwrap().iter().filter(|name| name.ends_with(".value")).count();
+    for number in (0..100).map(|number| number * 3) {
+        batch.put(key(21), value(number)).unwrap();
+        while db.step() {}
+        assert!(value_files() <= 4 + 17, "{} value files", value_files());
+    }
     drop(batch);
     while db.step() {}
-    assert_eq!((of(&db), db.stats().value_files), (expected, 4));
+    assert_eq!((of(&db), db.stats().value_files, value_files()), (expected, 4, 4));
+}
+
+/// A layer that cannot be written takes no space, however often it is tried.
+#[test]
+fn a_failed_spill_leaves_no_values() {
+    let disk = SimulatedStorage::new(5);
+    let db = DeterministicDb::open_small(Arc::new(disk.clone()), Options::new().memory_budget(8 << 20)).unwrap();
+    let files = || disk.list().unwrap().iter().filter(|name| name.ends_with(".value")).count();
+    let mut batch = db.staged_batch().unwrap().with_memory(1);
+    batch.put("a", vec![1; 300_000]).unwrap();
+    disk.inject("(write,open name~.branch) -> enospc");
+    for _ in 0..5 {
+        assert!(batch.put("b", "2").unwrap_err().is_disk_full());
+        while db.step() {}
+        assert_eq!(files(), 0);
+    }
+    disk.clear_faults();
+    batch.put("b", "2").unwrap();
+    assert_eq!(files(), 1);
+    batch.commit().unwrap();
+    assert_eq!((of(&db).len(), db.stats().value_files), (2, 1));
+    expect_sound(&db);
+}
+
+/// Followers get all merges of a batch as one write. More than fit into one end what is kept, and so are never followed in part.
+#[test]
+fn followers_get_merges_that_fit_into_a_batch() {
+    for (merges, are_kept) in [(200_000_u32, true), (260_000, false)] {
+        let options = Options::new().memory_budget(64 << 20).merge_operator(Append);
+        let kept = options.clone().change_retention(ChangeRetention::new(1 << 30));
+        let db = Db::open_with(Arc::new(MemoryStorage::new()), kept).unwrap();
+        let copy = Db::open_with(Arc::new(MemoryStorage::new()), options).unwrap();
+        let mut batch = db.staged_batch().unwrap();
+        (0..merges).for_each(|number| batch.merge(number.to_be_bytes(), "x").unwrap());
+        assert!(batch.spilled_bytes() > 0);
+        batch.commit().unwrap();
+        assert_eq!(db.stats().changes_lost, u64::from(!are_kept));
+        match db.changes(0) {
+            Ok(changes) => {
+                for write in changes {
+                    let (write, mut batch) = (write.unwrap(), WriteBatch::new());
+                    write.apply_to(&copy, &mut batch).unwrap();
+                    batch.put("position", write.position().to_be_bytes());
+                    copy.write(batch).unwrap();
+                }
+                assert!(are_kept && copy.iter().unwrap().keys().count() == merges as usize + 1);
+            }
+            Err(error) => assert!(!are_kept && matches!(error, Error::ChangesTooOld { .. }), "{error}"),
+        }
+    }
 }
 
 /// One that is not committed leaves no file, and neither does one that a full disk has stopped.
