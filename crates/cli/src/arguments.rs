@@ -7,6 +7,7 @@ use crate::bytes;
 use crate::changes_arguments::Changes;
 use crate::duration::parse_interval;
 use crate::file_system_arguments::{Check, Mkfs, Mount, Unmount};
+use crate::import_arguments::Import;
 use crate::input::Format;
 use crate::keyspace_arguments::{InKeyspace, Keyspaces};
 use crate::shell_arguments::Shell;
@@ -341,43 +342,6 @@ pub struct Load {
     /// Wait for background merges before the report
     #[arg(long)]
     pub settle: bool,
-}
-
-/// Import another store's directory, read-only; creates the store if there is none
-#[derive(Debug, Args)]
-#[command(after_help = "\
-A LevelDB directory is read as LevelDB would read it: manifest, tables and logs, with the newest value of each key. No process may
-have it open during the import. Its keys must be in bytewise order. An incomplete record at the end of a log, left by a process that
-died, is skipped and reported.
-
-Examples:
-  alluvium --db /tmp/store import --from leveldb /var/lib/program/db
-  alluvium --db /tmp/store import --from leveldb --skip-damaged --json damaged.db")]
-pub struct Import {
-    /// The format of the directory
-    #[arg(long, value_name = "STORE")]
-    pub from: ImportFrom,
-    /// The directory
-    #[arg(value_name = "DIR")]
-    pub source: PathBuf,
-    /// Continue past damage and skip what it affects; a key whose newest write is damaged may get an older value
-    #[arg(long)]
-    pub skip_damaged: bool,
-    /// Skip keys longer than 64 KiB, the limit of a store
-    #[arg(long)]
-    pub skip_long_keys: bool,
-    #[command(flatten)]
-    pub within: InKeyspace,
-    /// Wait for background merges before the report
-    #[arg(long)]
-    pub settle: bool,
-}
-
-/// Stores that can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ImportFrom {
-    /// LevelDB, and other stores that write its files
-    Leveldb,
 }
 
 /// Show the tree level by level, and the statistics of the store

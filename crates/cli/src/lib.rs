@@ -20,6 +20,7 @@ mod file_system_arguments;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod import_arguments;
 mod input;
 mod keyspace;
 mod keyspace_arguments;

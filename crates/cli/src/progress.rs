@@ -21,6 +21,16 @@ impl Progress {
         }
     }
 
+    /// Counts pairs up to a total that is an estimate.
+    #[cfg(feature = "rocksdb")]
+    pub fn of_about_pairs(pairs: u64) -> Self {
+        let bar = ProgressBar::new(pairs);
+        Self {
+            bar: styled(bar, "{bar:30} {human_pos} of about {human_len} pairs, {per_sec}, {eta} left"),
+            counts_pairs: true,
+        }
+    }
+
     /// Counts bytes read, up to the total if it is known.
     pub fn of_bytes(bytes: Option<u64>) -> Self {
         let bar = match bytes {

@@ -1,4 +1,4 @@
-//! `import`: a directory that LevelDB wrote, what is rejected, and the report.
+//! `import`: a directory that LevelDB wrote, what is rejected, and the report. `import_rocksdb` has what RocksDB wrote.
 
 use crate::support::Store;
 use std::fs;
@@ -64,7 +64,7 @@ fn rejected_imports_create_no_store() {
     fs::create_dir(&empty).unwrap();
     store.run(&["import", "--from", "leveldb", text(&empty)]).refused(2, "it has no file CURRENT");
     store.run(&["import", "--from", "leveldb", "nosuch"]).refused(2, "there is no such directory");
-    store.run(&["import", "--from", "rocksdb", text(&empty)]).expect(2);
+    store.run(&["import", "--from", "sled", text(&empty)]).expect(2);
     assert!(!store.path().exists());
     let source = leveldb(&store);
     let itself = store.run(&["import", "--from", "leveldb", text(&source), "--db", text(&source)]);
@@ -104,4 +104,29 @@ fn a_key_that_is_too_long_is_reported_and_can_be_skipped() {
     let done = store.run(&["import", "--from", "leveldb", "--skip-long-keys", "--json", text(&source)]).expect(0);
     assert_eq!((done.json()["keys"].as_u64(), done.json()["long_keys"].as_u64()), (Some(2), Some(1)), "{done:?}");
     assert_eq!(store.run(&["get", "zone"]).expect(0).out, b"last\n");
+}
+
+#[test]
+fn a_database_of_rocksdb_is_not_taken_for_one_of_leveldb() {
+    let store = Store::new();
+    let source = leveldb(&store);
+    for name in ["IDENTITY", "OPTIONS-000007"] {
+        fs::write(source.join(name), "").unwrap();
+        store.run(&["import", "--from", "leveldb", text(&source)]).refused(2, "pass --from rocksdb");
+        fs::remove_file(source.join(name)).unwrap();
+    }
+    let chosen = store.run(&["import", "--from", "leveldb", "--column-family", "users", text(&source)]);
+    chosen.refused(2, "--column-family is for databases of RocksDB");
+    assert!(!store.path().exists());
+}
+
+#[cfg(not(feature = "rocksdb"))]
+#[test]
+fn a_build_without_rocksdb_says_how_to_make_one_with_it() {
+    let store = Store::new();
+    let source = leveldb(&store);
+    let refused = store.run(&["import", "--from", "rocksdb", text(&source)]);
+    assert!(refused.err.contains("lacks the feature `rocksdb`"), "{refused:?}");
+    refused.refused(2, "`cargo install --path crates/cli --features rocksdb`");
+    assert!(!store.path().exists());
 }

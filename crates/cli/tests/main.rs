@@ -6,6 +6,8 @@ mod changes;
 mod dump;
 mod file_system;
 mod import;
+#[cfg(feature = "rocksdb")]
+mod import_rocksdb;
 mod keyspaces;
 mod load;
 mod operators;

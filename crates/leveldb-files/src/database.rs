@@ -107,8 +107,12 @@ impl Database {
     }
 }
 
-/// Keeps LevelDB from opening the directory: LevelDB locks an open database with the same lock.
-fn lock(directory: &Path) -> Result<Option<File>> {
+/// Keeps LevelDB from opening a directory, as long as the file is open: LevelDB locks an open database with the same lock.
+/// So does RocksDB. `None` if there is nothing to lock.
+///
+/// # Errors
+/// `Locked` if a process has the database open for writing, `Io`.
+pub fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join("LOCK");
     let file = match File::open(&path) {
         Ok(file) => file,

@@ -22,5 +22,5 @@ mod memory;
 mod merge;
 mod table;
 
-pub use database::{Database, Options, Pairs};
+pub use database::{Database, Options, Pairs, lock};
 pub use error::{Error, LeftOut, Result};

@@ -37,6 +37,8 @@ pub struct Loader<'a> {
     batch_bytes: usize,
     /// In place of batches, if the pairs are sorted.
     ingest: Option<Ingest>,
+    /// What was loaded before.
+    before: Loaded,
     loaded: Loaded,
     started: Instant,
 }
@@ -49,14 +51,31 @@ impl<'a> Loader<'a> {
         batch_pairs: u64,
         progress: &'a Progress,
     ) -> Self {
-        let (batch, loaded, started) = (WriteBatch::new(), Loaded::default(), Instant::now());
-        Self { db, keyspace, options, batch_pairs, progress, batch, batch_bytes: 0, ingest: None, loaded, started }
+        Self {
+            db,
+            keyspace,
+            options,
+            batch_pairs,
+            progress,
+            batch: WriteBatch::new(),
+            batch_bytes: 0,
+            ingest: None,
+            before: Loaded::default(),
+            loaded: Loaded::default(),
+            started: Instant::now(),
+        }
     }
 
     /// An empty loader that ingests pairs, which come in ascending order of their keys.
     pub fn of_sorted(db: &'a Db, keyspace: Keyspace, progress: &'a Progress) -> Result<Self, Failure> {
         let ingest = Some(keyspace.ingest()?);
         Ok(Self { ingest, ..Self::new(db, (keyspace, WriteOptions::default()), 1, progress) })
+    }
+
+    /// Counts on from what other loaders have loaded.
+    #[cfg(feature = "rocksdb")]
+    pub fn after(self, before: Loaded) -> Self {
+        Self { before, loaded: before, ..self }
     }
 
     /// Adds a pair to the ingest, or to the batch, which is written when it is full.
@@ -91,7 +110,7 @@ impl<'a> Loader<'a> {
     /// Drops what was to be ingested: nothing of it is loaded.
     pub fn abandon(&mut self) {
         self.ingest = None;
-        self.loaded = Loaded::default();
+        self.loaded = self.before;
     }
 
     /// Ends the ingest, or writes the last batch, even after an error, and makes everything durable in branch files, so that the next

@@ -1,10 +1,10 @@
-//! `import`: loads the data of another store's directory, with a progress bar and a report.
-//!
-//! The source is opened first, so a wrong directory does not create an empty store. The source is only read.
+//! `import --from leveldb`: loads the pairs of a LevelDB directory in batches.
 
-use super::loader::{Loader, add_final_statistics};
-use crate::arguments::{Common, Import, ImportFrom};
+use super::{rocksdb_files, too_long_text};
+use crate::arguments::Common;
+use crate::commands::loader::{Loader, add_final_statistics};
 use crate::failure::Failure;
+use crate::import_arguments::Import;
 use crate::input::Pair;
 use crate::progress::Progress;
 use crate::report::Report;
@@ -13,22 +13,21 @@ use alluvium_leveldb_files::{Database, LeftOut, Options, Pairs};
 
 /// Pairs per batch.
 const BATCH_PAIRS: u64 = 1000;
-/// Bytes of a too-long key that an error message shows.
-const KEY_BYTES_SHOWN: usize = 32;
 /// The most losses that are listed.
 const LISTED_MAX: usize = 10;
 
 /// Imports the pairs and prints a report.
 pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
-    let ImportFrom::Leveldb = import.from;
-    let target = common.directory()?;
-    if let (Ok(target), Ok(source)) = (target.canonicalize(), import.source.canonicalize())
-        && target == source
-    {
-        return Err(Failure::Usage(format!(
-            "{} cannot be imported into itself; pass another directory with --db",
-            source.display()
-        )));
+    if !import.column_families.is_empty() {
+        return Err(Failure::Usage(
+            "--column-family is for databases of RocksDB; LevelDB has no column families".into(),
+        ));
+    }
+    if rocksdb_files::is_database(&import.source) {
+        let source = import.source.display();
+        let message =
+            format!("{source} is a database of RocksDB, whose files LevelDB cannot read; pass --from rocksdb");
+        return Err(Failure::Source { message, is_damaged: false });
     }
     let source = Database::open(&import.source, Options { skip_damaged: import.skip_damaged })?;
     let (tables, logs) = source.files();
@@ -91,10 +90,10 @@ fn load_pairs(
 }
 
 fn long_key_error(key: &[u8], keys: u64) -> Failure {
-    let (length, beginning) = (key.len(), key[..KEY_BYTES_SHOWN].escape_ascii());
     let message = format!(
-        "the key that begins with \"{beginning}\" has {length} bytes; the maximum is {KEY_BYTES_MAX}\n\
-         {keys} pairs before it are loaded; run again with --skip-long-keys to skip such keys and continue in the same store"
+        "{}\n{keys} pairs before it are loaded; \
+         run again with --skip-long-keys to skip such keys and continue in the same store",
+        too_long_text(key)
     );
     Failure::Source { message, is_damaged: false }
 }
