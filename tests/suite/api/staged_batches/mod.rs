@@ -216,7 +216,7 @@ fn followers_get_merges_that_fit_into_a_batch() {
         let kept = options.clone().change_retention(ChangeRetention::new(1 << 30));
         let db = Db::open_with(Arc::new(MemoryStorage::new()), kept).unwrap();
         let copy = Db::open_with(Arc::new(MemoryStorage::new()), options).unwrap();
-        let mut batch = db.staged_batch().unwrap();
+        let mut batch = db.staged_batch().unwrap().with_memory(4 << 20);
         (0..merges).for_each(|number| batch.merge(number.to_be_bytes(), "x").unwrap());
         assert!(batch.spilled_bytes() > 0);
         batch.commit().unwrap();
