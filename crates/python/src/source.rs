@@ -84,6 +84,10 @@ impl KeyScan {
         let (first, last) = self.range.clone();
         let part = match (gap, direction) {
             (Gap::Start, Direction::Forward) | (Gap::Stop, Direction::Backward) => (first, last),
+            // A seek to an excluded start.
+            (Gap::Before(key), Direction::Forward) if matches!(&first, End::Excluded(start) if start == key) => {
+                (first, last)
+            }
             (Gap::Before(key), Direction::Forward) => (End::Included(key.clone()), last),
             (Gap::After(key), Direction::Forward) => (End::Excluded(key.clone()), last),
             (Gap::Before(key), Direction::Backward) => (first, End::Excluded(key.clone())),

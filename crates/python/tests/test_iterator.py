@@ -207,3 +207,11 @@ def test_a_raw_iterator_of_a_prefixed_db(full: alluvium.DB) -> None:
     assert raw.item() == (b"8", b"v38")
     raw.next()
     assert not raw.valid()
+
+
+@pytest.mark.parametrize("include_value", [False, True])
+def test_a_seek_to_an_excluded_start(full: alluvium.DB, include_value: bool) -> None:
+    iterator = full.iterator(start=b"20", include_start=False, include_value=include_value, include_key=not include_value)
+    for target in (b"20", b"11", b""):
+        iterator.seek(target)
+        assert next(iterator) == (b"v22" if include_value else b"22")
