@@ -43,7 +43,8 @@ impl Handle {
         if self.is_closed() { Err(Failure::Closed("store")) } else { Ok(()) }
     }
 
-    fn check_process(&self) -> Outcome<()> {
+    /// Returns an error if this process is a child of the one that opened the store.
+    pub fn check_process(&self) -> Outcome<()> {
         if self.process.is_current() { Ok(()) } else { Err(Error::Forked.into()) }
     }
 

@@ -61,8 +61,8 @@ impl Iterator {
         if let Some((key, value)) = scan.take(direction) {
             return self.shape.give(py, key, value).map(Some);
         }
-        py.detach(|| scan.read(direction)).map_err(Failure::from)?;
-        scan.take(direction).map(|(key, value)| self.shape.give(py, key, value)).transpose()
+        py.detach(|| scan.read(direction))?;
+        scan.take_read(direction).map(|(key, value)| self.shape.give(py, key, value)).transpose()
     }
 
     fn go(&self, py: Python<'_>, gap: Gap) -> PyResult<()> {

@@ -30,6 +30,7 @@ mod retry;
 mod scan;
 mod snapshot;
 mod source;
+mod staged_batch;
 mod stats;
 mod transaction;
 mod view;
@@ -55,6 +56,8 @@ mod _alluvium {
     use super::raw_iterator::RawIterator;
     #[pymodule_export]
     use super::snapshot::Snapshot;
+    #[pymodule_export]
+    use super::staged_batch::StagedBatch;
     #[pymodule_export]
     use super::transaction::Transaction;
     #[pymodule_export]

@@ -3,9 +3,9 @@
 //! Invariant: the position that the user sees is behind the pairs that were taken from the chunk; if none were taken,
 //! it is `gap`. Pairs that were read ahead do not move it.
 
+use crate::errors::Outcome;
 use crate::gap::{Direction, Gap};
 use crate::source::Source;
-use alluvium::Result;
 use std::ops::Range;
 
 /// The first chunk after a seek is one pair, because many users read only that. Each further chunk has `PAIRS_GROWTH`
@@ -70,8 +70,13 @@ impl Scan {
         Self { source, gap, chunk: Chunk::default(), direction: None, goes_on: false, pairs: PAIRS_FIRST }
     }
 
-    /// Takes the next pair if it has been read.
+    /// Takes the next pair if it was read ahead, and nothing has changed since.
     pub fn take(&mut self, direction: Direction) -> Option<(&[u8], &[u8])> {
+        if self.source.has_changed() { None } else { self.take_read(direction) }
+    }
+
+    /// Takes the next pair if it has been read; after `read`, whatever happens meanwhile.
+    pub fn take_read(&mut self, direction: Direction) -> Option<(&[u8], &[u8])> {
         if self.direction != Some(direction) || self.chunk.taken == self.chunk.pairs.len() {
             return None;
         }
@@ -81,32 +86,23 @@ impl Scan {
     }
 
     /// Reads more pairs when `take` has none. An error is returned once the pairs before it have been taken.
-    pub fn read(&mut self, direction: Direction) -> Result<()> {
-        let turns = self.direction != Some(direction);
+    pub fn read(&mut self, direction: Direction) -> Outcome<()> {
+        let begins = self.direction != Some(direction) || self.source.has_changed();
         self.note_gap();
-        if turns {
+        if begins {
             self.pairs = PAIRS_FIRST;
-        }
-        if turns || !self.goes_on {
             self.goes_on = false;
-            self.direction = None;
-            self.source.begin(&self.gap, direction)?;
         }
         self.direction = Some(direction);
         let pairs = if self.source.records_reads() { 1 } else { self.pairs };
         self.pairs = PAIRS_MAX.min(self.pairs * PAIRS_GROWTH);
-        self.goes_on = true;
-        while self.chunk.pairs.len() < pairs && self.chunk.bytes.len() < BYTES_MAX {
-            match self.source.next(direction, &mut |key, value| self.chunk.push(key, value)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    self.goes_on = false;
-                    return if self.chunk.pairs.is_empty() { Err(error) } else { Ok(()) };
-                }
-            }
-        }
-        Ok(())
+        let chunk = &mut self.chunk;
+        let read = self.source.read(&self.gap, self.goes_on, direction, &mut |key, value| {
+            chunk.push(key, value);
+            chunk.pairs.len() < pairs && chunk.bytes.len() < BYTES_MAX
+        });
+        self.goes_on = read.is_ok();
+        if self.chunk.pairs.is_empty() { read } else { Ok(()) }
     }
 
     /// Moves to a gap.

@@ -1,8 +1,10 @@
 //! The source of an iterator's pairs: scans of the store in either direction, each from a gap. Used by one thread at a
 //! time, detached from the interpreter.
 
+use crate::errors::Outcome;
 use crate::gap::{Direction, Gap};
 use crate::keys::Range;
+use crate::staged_batch::Part;
 use crate::transaction::Open;
 use alluvium::{Iter, Keys, Result, Snapshot, TransactionIter};
 use std::ops::Bound as End;
@@ -24,6 +26,17 @@ pub enum Source {
     Keys(KeyScan),
     /// Pairs of a transaction.
     InTransaction(Steps<InTransaction>),
+    /// Pairs or keys of a staged batch.
+    Staged(StagedScan),
+}
+
+/// A scan of a staged batch, which others may change between any two calls. So each call seeks, under the lock of the batch.
+pub struct StagedScan {
+    part: Part,
+    range: Range,
+    with_values: bool,
+    /// The number of changes before the last call.
+    changes: u64,
 }
 
 /// A scan over keys, created anew for each start.
@@ -55,21 +68,39 @@ impl Source {
         Ok(Self::InTransaction(Steps { cursor, given: false }))
     }
 
-    /// Moves to a gap and prepares to scan from there.
-    pub fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
-        match self {
-            Self::Pairs(steps) => steps.begin(gap, direction),
-            Self::Keys(scan) => scan.begin(gap, direction),
-            Self::InTransaction(steps) => steps.begin(gap, direction),
-        }
+    /// Creates a source from a staged batch.
+    pub fn of_staged_batch(part: Part, range: Range, with_values: bool) -> Self {
+        Self::Staged(StagedScan { changes: part.changes(), part, range, with_values })
     }
 
-    /// Passes the next pair to a function. Returns false if there is none.
-    pub fn next(&mut self, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    /// Passes pairs to a function until it returns false: those behind a gap. If the last call left off there, and succeeded,
+    /// this one may go on.
+    pub fn read(
+        &mut self,
+        gap: &Gap,
+        goes_on: bool,
+        direction: Direction,
+        give: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Outcome<()> {
+        let positioned: &mut dyn Positioned = match self {
+            Self::Pairs(steps) => steps,
+            Self::Keys(scan) => scan,
+            Self::InTransaction(steps) => steps,
+            Self::Staged(scan) => return scan.read(gap, direction, give),
+        };
+        if !goes_on {
+            positioned.begin(gap, direction)?;
+        }
+        let mut wants_more = true;
+        while wants_more && positioned.next(direction, &mut |key, value| wants_more = give(key, value))? {}
+        Ok(())
+    }
+
+    /// Whether what was read ahead may be no longer true.
+    pub fn has_changed(&self) -> bool {
         match self {
-            Self::Pairs(steps) => steps.next(direction, give),
-            Self::Keys(scan) => scan.next(direction, give),
-            Self::InTransaction(steps) => steps.next(direction, give),
+            Self::Staged(scan) => scan.part.changes() != scan.changes,
+            _ => false,
         }
     }
 
@@ -79,25 +110,44 @@ impl Source {
     }
 }
 
-impl KeyScan {
+/// A scan that has a position.
+trait Positioned {
+    /// Moves to a gap and prepares to scan from there.
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()>;
+    /// Passes the next pair to a function. Returns false if there is none.
+    fn next(&mut self, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool>;
+}
+
+/// The part of a range that a scan from a gap reads; `None` if it reads nothing.
+fn rest((first, last): Range, gap: &Gap, direction: Direction) -> Option<Range> {
+    Some(match (gap, direction) {
+        (Gap::Start, Direction::Forward) | (Gap::Stop, Direction::Backward) => (first, last),
+        // A seek to an excluded start.
+        (Gap::Before(key), Direction::Forward) if matches!(&first, End::Excluded(start) if start == key) => {
+            (first, last)
+        }
+        (Gap::Before(key), Direction::Forward) => (End::Included(key.clone()), last),
+        (Gap::After(key), Direction::Forward) => (End::Excluded(key.clone()), last),
+        (Gap::Before(key), Direction::Backward) => (first, End::Excluded(key.clone())),
+        (Gap::After(key), Direction::Backward) => (first, End::Included(key.clone())),
+        (Gap::Stop, Direction::Forward) | (Gap::Start, Direction::Backward) => return None,
+    })
+}
+
+impl StagedScan {
+    fn read(&mut self, gap: &Gap, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Outcome<()> {
+        self.changes = self.part.changes();
+        match rest(self.range.clone(), gap, direction) {
+            Some(rest) => self.part.scan(rest, direction, self.with_values, give),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Positioned for KeyScan {
     fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
-        let (first, last) = self.range.clone();
-        let part = match (gap, direction) {
-            (Gap::Start, Direction::Forward) | (Gap::Stop, Direction::Backward) => (first, last),
-            // A seek to an excluded start.
-            (Gap::Before(key), Direction::Forward) if matches!(&first, End::Excluded(start) if start == key) => {
-                (first, last)
-            }
-            (Gap::Before(key), Direction::Forward) => (End::Included(key.clone()), last),
-            (Gap::After(key), Direction::Forward) => (End::Excluded(key.clone()), last),
-            (Gap::Before(key), Direction::Backward) => (first, End::Excluded(key.clone())),
-            (Gap::After(key), Direction::Backward) => (first, End::Included(key.clone())),
-            (Gap::Stop, Direction::Forward) | (Gap::Start, Direction::Backward) => {
-                self.keys = None;
-                return Ok(());
-            }
-        };
-        self.keys = Some(self.snapshot.range(part)?.keys());
+        let rest = rest(self.range.clone(), gap, direction);
+        self.keys = rest.map(|rest| self.snapshot.range(rest)).transpose()?.map(Iter::keys);
         Ok(())
     }
 
@@ -189,7 +239,7 @@ impl Cursor for InTransaction {
     }
 }
 
-impl<C: Cursor> Steps<C> {
+impl<C: Cursor> Positioned for Steps<C> {
     fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
         self.given = false;
         self.cursor.begin(gap, direction)

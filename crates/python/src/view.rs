@@ -14,6 +14,7 @@ use crate::place::Place;
 use crate::raw_iterator::RawIterator;
 use crate::retry;
 use crate::snapshot::{Snapshot, iterate, iterate_raw};
+use crate::staged_batch::StagedBatch;
 use crate::transaction::Transaction;
 use alluvium::Swap;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -327,6 +328,17 @@ impl View {
     fn write_batch(&self, transaction: bool, sync: Option<bool>) -> PyResult<WriteBatch> {
         self.handle.check()?;
         Ok(WriteBatch::new(self, transaction, sync.unwrap_or(false)))
+    }
+
+    /// Begins a batch of any size, which is read before it is committed. It has about 'memory' bytes of its writes in memory (16
+    /// MiB), and the rest in files of the store.
+    #[pyo3(signature = (*, memory = None, sync = false))]
+    fn staged_batch(&self, py: Python<'_>, memory: Option<usize>, sync: bool) -> PyResult<StagedBatch> {
+        let begin = |engine: &Engine| {
+            let batch = engine.writer()?.staged_batch()?;
+            Ok(memory.into_iter().fold(batch, alluvium::StagedBatch::with_memory))
+        };
+        Ok(StagedBatch::new(self, self.call(py, begin)?, sync))
     }
 
     /// Starts a transaction.

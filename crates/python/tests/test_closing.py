@@ -18,11 +18,13 @@ def test_every_use_after_closing_is_an_error(path: Path) -> None:
     db = alluvium.open(path)
     db.update({b"a": b"1", b"b": b"2"})
     part, snapshot, batch, transaction = db.prefixed_db(b""), db.snapshot(), db.write_batch(), db.transaction()
+    staged = db.staged_batch()
     iterator, keys, raw = iter(db), db.keys(), snapshot.raw_iterator()
-    of_transaction = iter(transaction)
-    next(iterator), next(of_transaction)
+    of_transaction, of_staged = iter(transaction), iter(staged)
+    next(iterator), next(of_transaction), next(of_staged)
     raw.seek_to_first()
     batch.put(b"c", b"3")
+    staged.put(b"c", b"3")
     db.close()
     assert db.closed
     db.close()
@@ -36,6 +38,8 @@ def test_every_use_after_closing_is_an_error(path: Path) -> None:
         lambda: part.get(b"a"), lambda: list(part), lambda: snapshot.get(b"a"), snapshot.iterator, lambda: list(snapshot),
         lambda: batch.put(b"a", b""), batch.write, batch.clear, batch.approximate_size, batch.__enter__,
         lambda: transaction.get(b"a"), transaction.commit, transaction.__enter__, lambda: list(of_transaction),
+        db.staged_batch, lambda: staged.get(b"a"), lambda: staged.put(b"a", b""), lambda: staged.memory_bytes, staged.refresh,
+        staged.keys, staged.commit, staged.__enter__, lambda: next(of_staged), lambda: staged.within(db),
         iterator.next, iterator.prev, lambda: iterator.seek(b"a"), lambda: next(iterator), keys.next,
         raw.valid, raw.key, raw.next, raw.seek_to_first,
     ]
@@ -43,19 +47,25 @@ def test_every_use_after_closing_is_an_error(path: Path) -> None:
         with pytest.raises(alluvium.ClosedError, match="the store is closed") as raised:
             use()
         assert isinstance(raised.value, RuntimeError)
-    for closable in (iterator, keys, raw, snapshot):
+    for closable in (iterator, keys, raw, snapshot, of_staged):
         closable.close()
     transaction.rollback()
+    staged.rollback()
 
 
 def test_leftover_objects_hold_no_lock(path: Path) -> None:
-    left = []
+    left: list[Any] = []
     for number in range(3):
         db = alluvium.open(path)
         db.put(b"%d" % number, b"x" * 1000)
         iterator = iter(db)
         next(iterator)
         left.append((db.snapshot(), iterator, db.raw_iterator(), db.transaction(), db.write_batch(), db.prefixed_db(b"a")))
+        staged = db.staged_batch(memory=1000)
+        for key in range(100):
+            staged[b"staged %d" % key] = b"x" * 1000
+        assert staged.spilled_bytes > 0
+        left.append((staged, iter(staged)))
         if number == 1:
             db.compact_range()
         db.close()
@@ -70,7 +80,7 @@ def test_closing_with_busy_threads(path: Path) -> None:
         db = alluvium.open(path)
         db.update((b"%04d" % number, b"x" * 100) for number in range(2000))
         ended: list[BaseException] = []
-        begun = threading.Barrier(9)
+        begun = threading.Barrier(10)
 
         def work(task: Any) -> None:
             begun.wait()
@@ -87,9 +97,16 @@ def test_closing_with_busy_threads(path: Path) -> None:
             with db.transaction() as t:
                 t[b"t"] = t.get(b"t", b"") + b"x"
 
+        def stage() -> None:
+            with db.staged_batch(memory=1000) as batch:
+                for number in range(100):
+                    batch[b"s%d" % number] = b"x" * 100
+                list(batch)
+
         tasks: list[Any] = [
             lambda: db.put(b"a", b"1"), lambda: db.get(b"0001"), lambda: list(db), lambda: list(db.snapshot().keys()),
             lambda: db.update({b"b": b"2"}), compact, transact, lambda: db.modify(b"c", lambda old: (old or b"") + b"1"),
+            stage,
         ]
         threads = [threading.Thread(target=work, args=(task,)) for task in tasks]
         for thread in threads:
@@ -100,7 +117,7 @@ def test_closing_with_busy_threads(path: Path) -> None:
         for thread in threads:
             thread.join(timeout=20)
             assert not thread.is_alive()
-        assert [type(error) for error in ended] == [alluvium.ClosedError] * 8, ended
+        assert [type(error) for error in ended] == [alluvium.ClosedError] * 9, ended
 
 
 def test_closing_a_store_in_its_own_callbacks(path: Path) -> None:
@@ -149,29 +166,35 @@ db = alluvium.open(sys.argv[1])
 for number in range(1000):
     db.put(b"%04d" % number, b"x" * 100)
 snapshot, batch, transaction, iterator, raw = db.snapshot(), db.write_batch(), db.transaction(), iter(db), db.raw_iterator()
-next(iterator)
+staged = db.staged_batch(memory=100)
+staged.put(b"a", b"1" * 100)
+staged.put(b"b", b"1")
+of_staged = iter(staged)
+next(iterator), next(of_staged)
 batch.put(b"a", b"1")
 raw.seek_to_first()
 child = os.fork()
 if child == 0:
     uses = [lambda: db.get(b"0001"), lambda: db.put(b"0001", b"child"), lambda: db.delete(b"0001"), lambda: list(db),
             lambda: snapshot.get(b"0001"), lambda: next(iterator), lambda: iterator.seek(b""), raw.next, batch.write,
-            transaction.commit, lambda: transaction.get(b"a"), db.stats, db.sync, db.compact_range, db.snapshot]
+            transaction.commit, lambda: transaction.get(b"a"), staged.commit, lambda: staged.get(b"a"),
+            lambda: next(of_staged), lambda: staged.__exit__(None, None, None), db.stats, db.sync, db.compact_range, db.snapshot]
     errors = []
     for use in uses:
         try:
             errors.append(repr(use()))
         except alluvium.ForkedError as error:
             errors.append("forked")
-    iterator.close(), raw.close(), snapshot.close(), transaction.rollback()
+    iterator.close(), raw.close(), snapshot.close(), transaction.rollback(), of_staged.close(), staged.rollback()
     db.close()
-    del snapshot, batch, transaction, iterator, raw, db
+    del snapshot, batch, transaction, iterator, raw, staged, of_staged, db
     print("child", set(errors), flush=True)
     with alluvium.open(sys.argv[1], read_only=True) as reader:
         print("reader", reader[b"0001"] == b"x" * 100, flush=True)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 db.put(b"parent", b"goes on")
+staged.commit()
 db.verify()
 db.close()
 with alluvium.open(sys.argv[1]) as db:
@@ -182,7 +205,7 @@ with alluvium.open(sys.argv[1]) as db:
 def test_a_forked_child_gets_errors_and_does_no_damage(path: Path) -> None:
     ran = run(FORK, path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == ["child {'forked'}", "reader True", "parent 1001 b'goes on'"], ran.stderr
+    assert ran.stdout.splitlines() == ["child {'forked'}", "reader True", "parent 1003 b'goes on'"], ran.stderr
 
 
 MULTIPROCESSING = """
