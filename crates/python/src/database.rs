@@ -1,5 +1,6 @@
 //! The class `DB`.
 
+use crate::backups;
 use crate::changes::Changes;
 use crate::errors::Failure;
 use crate::handle::Handle;
@@ -128,6 +129,18 @@ impl Db {
         links_only: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         maintenance::checkpoint(this.py(), this.as_super().handle(), path, links_only)
+    }
+
+    /// Makes a backup in a directory of backups, which is created if it does not exist, while others write. Only files that no earlier
+    /// backup there has are copied; with 'check_shared' those of earlier ones are read, and copied again if they are damaged. Returns
+    /// counts, and the id.
+    #[pyo3(signature = (directory, *, check_shared = false))]
+    fn backup<'py>(
+        this: PyRef<'py, Self>,
+        directory: &Bound<'py, PyAny>,
+        check_shared: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        backups::backup(this.py(), this.as_super().handle(), directory, check_shared)
     }
 
     /// Iterates over the writes to the store after a number, in their order: pairs of the number after which to go on, and a list of

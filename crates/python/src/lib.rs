@@ -7,6 +7,7 @@
 //!    held. So nothing here can wait for a thread that waits for the interpreter.
 //! 3. No Python memory is passed to the store while detached, except the contents of `bytes`, which never change.
 
+mod backups;
 mod batch;
 mod changes;
 mod database;
@@ -38,6 +39,8 @@ mod view;
 /// The contents of `import alluvium._alluvium`.
 #[pyo3::pymodule]
 mod _alluvium {
+    #[pymodule_export]
+    use super::backups::Backups;
     #[pymodule_export]
     use super::batch::WriteBatch;
     #[pymodule_export]

@@ -67,11 +67,7 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
     let depth = if quick { Depth::Quick } else { Depth::Deep };
     let found = py.detach(move || engine.writer()?.verify_with(depth, &mut |_| ()).map_err(Failure::from))?;
     if !found.is_valid() {
-        let mut lines: Vec<String> = found.damage.iter().map(Error::to_string).collect();
-        if found.unlisted > 0 {
-            lines.push(format!("and {} more", found.unlisted));
-        }
-        return Err(Failure::Damaged(lines).into());
+        return Err(damaged(&found.damage, found.unlisted).into());
     }
     let VerifyReport { branch_files, pages, entries, value_files, log_segments, log_records, bytes, .. } =
         found.checked;
@@ -88,6 +84,15 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
         checked.set_item(name, figure)?;
     }
     Ok(checked)
+}
+
+/// The error for damage that a check has found, and for so much more that is not listed.
+pub fn damaged(damage: &[Error], unlisted: u64) -> Failure {
+    let mut lines: Vec<String> = damage.iter().map(Error::to_string).collect();
+    if unlisted > 0 {
+        lines.push(format!("and {unlisted} more"));
+    }
+    Failure::Damaged(lines)
 }
 
 /// Makes a second store, with the contents of this one, in another directory.

@@ -40,6 +40,7 @@ def test_every_use_after_closing_is_an_error(path: Path) -> None:
         lambda: transaction.get(b"a"), transaction.commit, transaction.__enter__, lambda: list(of_transaction),
         db.staged_batch, lambda: staged.get(b"a"), lambda: staged.put(b"a", b""), lambda: staged.memory_bytes, staged.refresh,
         staged.keys, staged.commit, staged.__enter__, lambda: next(of_staged), lambda: staged.within(db),
+        lambda: db.backup("/nowhere/backups"),
         iterator.next, iterator.prev, lambda: iterator.seek(b"a"), lambda: next(iterator), keys.next,
         raw.valid, raw.key, raw.next, raw.seek_to_first,
     ]
@@ -178,7 +179,7 @@ if child == 0:
     uses = [lambda: db.get(b"0001"), lambda: db.put(b"0001", b"child"), lambda: db.delete(b"0001"), lambda: list(db),
             lambda: snapshot.get(b"0001"), lambda: next(iterator), lambda: iterator.seek(b""), raw.next, batch.write,
             transaction.commit, lambda: transaction.get(b"a"), staged.commit, lambda: staged.get(b"a"),
-            lambda: next(of_staged), lambda: staged.__exit__(None, None, None), db.stats, db.sync, db.compact_range, db.snapshot]
+            lambda: next(of_staged), lambda: staged.__exit__(None, None, None), lambda: db.backup(sys.argv[1] + "-backups"), db.stats, db.sync, db.compact_range, db.snapshot]
     errors = []
     for use in uses:
         try:

@@ -11,6 +11,7 @@ from typing import Any as _Any
 
 from ._alluvium import (
     DB,
+    Backups,
     Changes,
     Iterator,
     Keyspace,
@@ -47,6 +48,7 @@ __leveldb_version__ = "1.23"
 __all__ = [
     "DB",
     "AlreadyOpenError",
+    "Backups",
     "Changes",
     "ChangesTooOldError",
     "ClosedError",
