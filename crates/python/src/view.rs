@@ -330,13 +330,16 @@ impl View {
         Ok(WriteBatch::new(self, transaction, sync.unwrap_or(false)))
     }
 
-    /// Begins a batch of any size, which is read before it is committed. It has about 'memory' bytes of its writes in memory (16
-    /// MiB), and the rest in files of the store.
+    /// Begins a batch of any size, which is read before it is committed. It has about 'memory' bytes of its writes in memory, by
+    /// default 16 MiB, and the rest in files of the store.
     #[pyo3(signature = (*, memory = None, sync = false))]
     fn staged_batch(&self, py: Python<'_>, memory: Option<usize>, sync: bool) -> PyResult<StagedBatch> {
         let begin = |engine: &Engine| {
             let batch = engine.writer()?.staged_batch()?;
-            Ok(memory.into_iter().fold(batch, alluvium::StagedBatch::with_memory))
+            Ok(match memory {
+                Some(bytes) => batch.with_memory(bytes),
+                None => batch,
+            })
         };
         Ok(StagedBatch::new(self, self.call(py, begin)?, sync))
     }

@@ -233,8 +233,11 @@ def test_a_pool_of_forked_processes(path: Path) -> None:
 
 
 def test_the_interpreter_ends_with_a_store_open(path: Path) -> None:
-    program = "import sys, alluvium; db = alluvium.open(sys.argv[1]); db[b'a'] = b'1'; i = iter(db); t = db.transaction(); k = iter(t)"
+    program = (
+        "import sys, alluvium; db = alluvium.open(sys.argv[1]); db[b'a'] = b'1'; i = iter(db); t = db.transaction(); k = iter(t); "
+        "s = db.staged_batch(memory=0); s[b'b'] = b'1'; s[b'c'] = b'1'; j = iter(s); next(j)"
+    )
     ran = run(program, path)
     assert (ran.returncode, ran.stderr) == (0, "")
     with alluvium.open(path) as db:
-        assert db[b"a"] == b"1"
+        assert list(db) == [(b"a", b"1")]
