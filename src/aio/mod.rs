@@ -14,7 +14,7 @@ mod transaction;
 mod within;
 
 use crate::db::transaction::{TransactOptions, Transaction};
-use crate::db::{CheckpointOptions, CheckpointReport, Db, Keyspace, KeyspaceOptions};
+use crate::db::{BackupOptions, BackupReport, CheckpointOptions, CheckpointReport, Db, Keyspace, KeyspaceOptions};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::options::{Options, WriteOptions};
 use crate::io::Storage;
@@ -319,6 +319,38 @@ impl AsyncDb {
     ) -> Result<CheckpointReport> {
         let path = path.as_ref().to_path_buf();
         self.run_blocking(move |db| db.checkpoint_with(path, &options, &mut |_| ())).await
+    }
+
+    /// `Db::backup`. If the future is dropped, the backup may still be made.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, safe) = (directory.path().join("store"), directory.path().join("safe"));
+    /// # let db = alluvium::Db::open(path, alluvium::Options::default())?;
+    /// # let db = alluvium::AsyncDb::new(db);
+    /// # futures_lite::future::block_on(async {
+    /// db.put("river", "silt").await?;
+    /// let first = db.backup(&safe).await?;
+    /// let second = db.backup(&safe).await?;
+    /// assert_eq!((second.id, second.files_new, second.files_shared), (2, 0, first.files_new));
+    /// # Ok::<(), alluvium::Error>(())
+    /// # })?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `Db::backup`.
+    pub async fn backup(&self, directory: impl AsRef<Path>) -> Result<BackupReport> {
+        self.backup_with(directory, BackupOptions::default()).await
+    }
+
+    /// `Db::backup_with`, without the progress.
+    ///
+    /// # Errors
+    /// Those of `Db::backup`.
+    pub async fn backup_with(&self, directory: impl AsRef<Path>, options: BackupOptions) -> Result<BackupReport> {
+        let directory = directory.as_ref().to_path_buf();
+        self.run_blocking(move |db| db.backup_with(directory, &options, &mut |_| ())).await
     }
 
     /// `Db::sync`.

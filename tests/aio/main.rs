@@ -9,7 +9,10 @@ mod transactions;
 
 use alluvium::merge_operators::Append;
 use alluvium::storage::simulated::SimulatedStorage;
-use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, TransactOptions, WriteBatch, WriteOptions};
+use alluvium::{
+    AsyncDb, BackupOptions, Backups, Change, CheckpointOptions, Db, Error, Options, Scan, Swap, TransactOptions,
+    WriteBatch, WriteOptions,
+};
 use futures_lite::future::{block_on, poll_once, yield_now};
 use futures_lite::{Stream, StreamExt};
 use hooked::Hooked;
@@ -307,6 +310,34 @@ fn async_merges_and_range_deletes_are_those_of_the_blocking_interface() {
 
 /// Every call of a closed store returns `Closed`.
 #[test]
+fn copies_are_those_of_the_blocking_interface() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name| directory.path().join(name);
+    block_on(async {
+        let db = AsyncDb::open(place("store"), small()).await.unwrap();
+        db.put("a", "1").await.unwrap();
+        let first = send(db.backup(place("safe"))).await.unwrap();
+        assert_eq!((first.id, first.number, first.files_shared), (1, 1, 0));
+        db.put("a", "2").await.unwrap();
+        let checked = BackupOptions::new().check_shared(true);
+        let second = send(db.backup_with(place("safe"), checked)).await.unwrap();
+        assert_eq!((second.id, second.number), (2, 2));
+        let copied = send(db.checkpoint_with(place("copy"), CheckpointOptions::new())).await.unwrap();
+        assert_eq!(copied.number, 2);
+        assert!(matches!(db.checkpoint(place("copy")).await, Err(Error::InvalidArgument(_))));
+        assert!(matches!(db.backup(place("store")).await, Err(Error::InvalidArgument(_))));
+        drop(db.backup(place("unpolled")));
+        assert!(!place("unpolled").exists());
+
+        Backups::open(place("safe")).unwrap().restore(1, place("restored")).unwrap();
+        for (name, value) in [("restored", "1"), ("copy", "2")] {
+            let copy = AsyncDb::open(place(name), small()).await.unwrap();
+            assert_eq!(copy.get("a").await.unwrap().as_deref(), Some(value.as_bytes()));
+        }
+    });
+}
+
+#[test]
 fn all_async_calls_of_a_closed_store_say_so() {
     fn closed<T>(call: impl Future<Output = alluvium::Result<T>>) {
         assert!(matches!(block_on(call), Err(Error::Closed)));
@@ -341,6 +372,8 @@ fn all_async_calls_of_a_closed_store_say_so() {
     closed(db.flush());
     closed(db.sync());
     closed(db.compact());
+    closed(db.checkpoint(directory.path().join("copy")));
+    closed(db.backup(directory.path().join("safe")));
     // A snapshot can be taken; its reads say so.
     let snapshot = db.snapshot();
     closed(snapshot.get("key"));
