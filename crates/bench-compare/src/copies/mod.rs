@@ -38,10 +38,12 @@ trait Copied: Sync {
     fn backup(&self, directory: &Path) -> EngineResult<()>;
 }
 
+/// Opens a store, with this memory.
+type Open = fn(&Path, Option<u64>) -> EngineResult<Box<dyn Copied>>;
+
 /// How an engine is used.
 struct Engine {
-    /// Opens a store, with this memory.
-    open: fn(&Path, Option<u64>) -> EngineResult<Box<dyn Copied>>,
+    open: Open,
     /// Opens a copy and counts its pairs.
     count: fn(&Path) -> EngineResult<u64>,
 }
