@@ -69,8 +69,8 @@ mod value;
 
 #[cfg(feature = "async")]
 pub use aio::{
-    AsyncChanges, AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncTransaction, AsyncTransactionKeyspace, Scan,
-    TransactionScan,
+    AsyncChanges, AsyncDb, AsyncKeyspace, AsyncSnapshot, AsyncStagedBatch, AsyncStagedKeyspace, AsyncTransaction,
+    AsyncTransactionKeyspace, Scan, StagedScan, TransactionScan,
 };
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;

@@ -7,9 +7,11 @@
 mod changes;
 mod keyspace;
 mod multi_get;
+mod range_scan;
 mod rounds;
 mod scan;
 mod snapshot;
+mod staged_batch;
 mod transaction;
 mod within;
 
@@ -28,6 +30,7 @@ pub use changes::AsyncChanges;
 pub use keyspace::AsyncKeyspace;
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;
+pub use staged_batch::{AsyncStagedBatch, AsyncStagedKeyspace, StagedScan};
 pub use transaction::{AsyncTransaction, AsyncTransactionKeyspace, TransactionScan};
 
 /// A store whose methods are futures. A clone is cheap. All clones, and the `Db` that an `AsyncDb` was made from, are

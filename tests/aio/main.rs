@@ -4,6 +4,7 @@
 #[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
 mod keyspaces;
+mod staged_batches;
 mod transaction_gets;
 mod transactions;
 

@@ -1,15 +1,12 @@
 //! An asynchronous transaction's reads and writes of one keyspace.
 
 use super::{AsyncTransaction, Part, TransactionScan};
-use crate::aio::keyspace::owned;
 use crate::aio::multi_get::multi_get;
 use crate::db::transaction::TransactionKeyspace;
-use crate::engine::types::bounds::UserRange;
 use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use blocking::unblock;
 use std::marker::PhantomData;
-use std::ops::Bound;
 
 /// The part of an [`AsyncTransaction`] in one keyspace: the result of `AsyncTransaction::within`. Its methods are those of the
 /// transaction, which itself has the part in the default keyspace.
@@ -161,14 +158,12 @@ impl<'t> AsyncTransactionKeyspace<'t> {
 
     /// See `AsyncTransaction::range`.
     pub fn range(&self, range: impl KeyRange) -> TransactionScan<'t> {
-        TransactionScan::new(self.part.clone(), owned(&range))
+        TransactionScan::of_range(self.part.clone(), &range)
     }
 
     /// See `AsyncTransaction::prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> TransactionScan<'t> {
-        let UserRange { start, end, .. } = UserRange::of_prefix(self.part.keyspace.info.id, prefix.as_ref());
-        let range = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
-        TransactionScan::new(self.part.clone(), range)
+        TransactionScan::of_prefix(self.part.clone(), prefix.as_ref())
     }
 }
 

@@ -1,16 +1,15 @@
 //! A scan of a transaction as a stream of pairs in key order.
 
 use super::{AsyncTransaction, Part};
-use crate::aio::rounds::{Pair, Round, Rounds, Source, take_round};
+use crate::aio::range_scan::{Iter, Pairs, Range, RangeScan};
+use crate::aio::rounds::Pair;
+use crate::engine::types::key_range::KeyRange;
 use crate::util::Result;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The pairs of a range in key order as an [`AsyncTransaction`] sees them, as a `Stream`. Other threads read the pairs in
 /// rounds, as for a [`Scan`](crate::Scan).
@@ -39,52 +38,35 @@ type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// ```
 #[must_use = "a scan does nothing until it is polled"]
 pub struct TransactionScan<'t> {
-    part: Part,
-    range: Range,
-    rounds: Rounds<Rest>,
+    scan: RangeScan<Part>,
     /// The transaction cannot be committed as long as there is a scan of it.
     transaction: PhantomData<&'t AsyncTransaction>,
 }
 
-/// What was not read yet.
-struct Rest {
-    part: Part,
-    range: Range,
-    backward: bool,
-}
-
-impl Source for Rest {
-    fn read(mut self, count: usize) -> Round<Self> {
-        let read = self.part.with(|within| {
-            let mut iter = within.range(&self.range)?;
-            Ok(take_round(|| if self.backward { iter.next_back() } else { iter.next() }, count))
-        });
-        let (pairs, more) = match read {
-            Ok(read) => read,
-            Err(error) => return Round { pairs: Default::default(), rest: Err(error) },
-        };
-        if let Some((key, _)) = pairs.back() {
-            let bound = if self.backward { &mut self.range.1 } else { &mut self.range.0 };
-            *bound = Bound::Excluded(key.clone());
-        }
-        Round { pairs, rest: more.map(|more| more.then_some(self)) }
+impl Pairs for Part {
+    fn iterate<T>(&self, range: &Range, read: impl FnOnce(&mut Iter<'_>) -> T) -> Result<T> {
+        self.with(|within| Ok(read(&mut within.range(range)?)))
     }
 }
 
 impl TransactionScan<'_> {
     /// Requires that `part` is one of a transaction that lives for the lifetime of the scan.
-    pub(super) fn new(part: Part, range: Range) -> Self {
-        Self::of(part, range, false)
+    pub(super) fn of_range(part: Part, range: &impl KeyRange) -> Self {
+        Self::new(RangeScan::of_range(part, range))
+    }
+
+    /// The pairs whose keys start with a prefix. Requires what `of_range` does.
+    pub(super) fn of_prefix(part: Part, prefix: &[u8]) -> Self {
+        Self::new(RangeScan::of_prefix(part, prefix))
     }
 
     /// The same range from its last pair to its first.
     pub fn backward(self) -> Self {
-        Self::of(self.part, self.range, true)
+        Self::new(self.scan.backward())
     }
 
-    fn of(part: Part, range: Range, backward: bool) -> Self {
-        let rest = Rest { part: part.clone(), range: range.clone(), backward };
-        Self { part, range, rounds: Rounds::new(rest), transaction: PhantomData }
+    fn new(scan: RangeScan<Part>) -> Self {
+        Self { scan, transaction: PhantomData }
     }
 }
 
@@ -92,18 +74,18 @@ impl Stream for TransactionScan<'_> {
     type Item = Result<Pair>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.rounds.poll_next(context)
+        self.scan.poll_next(context)
     }
 }
 
 impl FusedStream for TransactionScan<'_> {
     fn is_terminated(&self) -> bool {
-        self.rounds.is_terminated()
+        self.scan.is_terminated()
     }
 }
 
 impl std::fmt::Debug for TransactionScan<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TransactionScan").field("read", &self.rounds.read_ahead()).finish_non_exhaustive()
+        f.debug_struct("TransactionScan").field("read", &self.scan.read_ahead()).finish_non_exhaustive()
     }
 }

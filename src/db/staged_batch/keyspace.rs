@@ -35,7 +35,7 @@ pub struct StagedKeyspace<'b> {
 }
 
 impl StagedKeyspace<'_> {
-    fn key<'k, K: AsRef<[u8]> + ?Sized>(&self, key: &'k K) -> UserKey<&'k [u8]> {
+    pub(super) fn key<'k, K: AsRef<[u8]> + ?Sized>(&self, key: &'k K) -> UserKey<&'k [u8]> {
         UserKey::new(self.keyspace, key)
     }
 

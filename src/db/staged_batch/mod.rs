@@ -2,6 +2,8 @@
 
 mod iter;
 mod keyspace;
+#[cfg(feature = "async")]
+mod nonblocking;
 
 use super::db::Db;
 use super::keyspace::Keyspace;
@@ -87,8 +89,12 @@ impl StagedBatch {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn with_memory(mut self, bytes: usize) -> Self {
-        self.writes.set_memory_max(bytes);
+        self.set_memory(bytes);
         self
+    }
+
+    pub(crate) fn set_memory(&mut self, bytes: usize) {
+        self.writes.set_memory_max(bytes);
     }
 
     /// The part of the batch in a keyspace: reads and changes it.

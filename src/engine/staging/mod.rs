@@ -6,5 +6,7 @@ mod commit;
 pub(crate) mod cursor;
 mod memory_layer;
 mod newest_cursor;
+#[cfg(feature = "async")]
+pub(crate) mod nonblocking;
 mod spilled_layers;
 pub(crate) mod staged_writes;

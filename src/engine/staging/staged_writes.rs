@@ -187,10 +187,12 @@ impl StagedWrites {
     /// Before something is added: writes the layer in memory to files if it is full.
     fn make_room(&mut self) -> Result<()> {
         self.engine.read.check_open()?;
-        if self.memory.is_empty() || self.memory.bytes() < self.memory_max {
-            return Ok(());
-        }
-        self.spill().map_err(Error::into_disk_full)
+        if self.is_full() { self.spill().map_err(Error::into_disk_full) } else { Ok(()) }
+    }
+
+    /// Whether the next write spills what is in memory.
+    pub(super) fn is_full(&self) -> bool {
+        !self.memory.is_empty() && self.memory.bytes() >= self.memory_max
     }
 
     /// Nothing has changed after an error, except that layers are fewer.
