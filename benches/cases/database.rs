@@ -45,13 +45,13 @@ fn read_all(db: &Db) {
 }
 
 /// A store of its own with `SMALL` entries, all in memory.
-struct MemoryStore {
-    db: Db,
+pub(super) struct MemoryStore {
+    pub(super) db: Db,
     _directory: tempfile::TempDir,
 }
 
 impl MemoryStore {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let db = open(directory.path());
         (0..SMALL).for_each(|number| db.put(key(number), VALUE).expect("a put"));

@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each of the two programs uses its part")]
 
 mod database;
+mod expiry;
 mod files;
 mod maplets;
 mod memory;
@@ -14,6 +15,7 @@ mod streams;
 
 pub use alluvium::internals::splitmix64;
 pub use database::{Existing, Fresh, Place, Stored, Walk, forget_store, make_store};
+pub use expiry::InKeyspace;
 pub use files::{BranchBuild, FilterBuild, FilterProbe, PageSearch};
 pub use maplets::{FiltersProbe, MapletBuild, MapletMerge, MapletProbe};
 pub use memory::{MemtableGet, MemtableInsert, SkiplistSearch};

@@ -123,13 +123,13 @@ impl BatchKeyspace<'_> {
 
     /// See `WriteBatch::delete_range`.
     pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
-        self.batch.delete_keys(UserRange::of_range(self.keyspace, range));
+        self.batch.delete_keys(&UserRange::of_range(self.keyspace, range));
         self
     }
 
     /// See `WriteBatch::delete_prefix`.
     pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> &mut Self {
-        self.batch.delete_keys(UserRange::of_prefix(self.keyspace, prefix.as_ref()));
+        self.batch.delete_keys(&UserRange::of_prefix(self.keyspace, prefix.as_ref()));
         self
     }
 }

@@ -210,8 +210,8 @@ fn a_batch_is_resolved_by_keyspace() {
     let key = |keyspace, key: &'static str| UserKey::new(keyspace, key);
     batch.change(key(HIGH, "a"), KeyChange::Put(b"high")).change(key(LOW, "a"), KeyChange::Put(b"low"));
     batch.put("a", "default").change(key(HIGH, "b"), KeyChange::Delete).change(key(LOW, "b"), KeyChange::Merge(b"+"));
-    batch.change(key(HIGH, "a"), KeyChange::Merge(b"+")).delete_keys(UserRange::of_range(LOW, &b"\xff"[..]..));
-    batch.delete_keys(UserRange::of_range(HIGH, ..&b"a"[..])).change(key(HIGH, ""), KeyChange::Put(b"first"));
+    batch.change(key(HIGH, "a"), KeyChange::Merge(b"+")).delete_keys(&UserRange::of_range(LOW, &b"\xff"[..]..));
+    batch.delete_keys(&UserRange::of_range(HIGH, ..&b"a"[..])).change(key(HIGH, ""), KeyChange::Put(b"first"));
     db.write(batch).unwrap();
     for _ in 0..2 {
         assert_eq!(contents(&snapshot(&db, DEFAULT)), ["0.0", "0.1", "default", "0.3", "0.4", "0.5"]);

@@ -47,6 +47,11 @@ impl Latches {
         LatchIndex((hash as usize & (LATCHES - 1)) as u32)
     }
 
+    /// A number that sorts hashes by the indexes of their latches. Different hashes have different numbers.
+    pub(crate) fn order_of(hash: u64) -> u64 {
+        hash.rotate_right(LATCHES.trailing_zeros())
+    }
+
     /// Locks a latch; spins while another thread holds it.
     pub(crate) fn lock(&self, index: LatchIndex) -> LatchGuard<'_> {
         let word = self.word(index);

@@ -429,6 +429,9 @@ enum Retreat {
     KeyspaceDropped(Error),
 }
 
+/// How many entries of a batch a lookup is begun ahead: as many as a processor has requests to memory under way.
+const PREFETCHED: usize = 10;
+
 /// The entries of a write in the memory of one generation, not placed yet.
 enum PreparedEntries {
     One(Prepared),
@@ -447,7 +450,13 @@ impl PreparedEntries {
             [] => Self::None,
             [entry] if deleted.is_empty() => Self::One(prepare(entry)),
             _ => {
-                let prepared = entries.iter().map(prepare).collect();
+                let ahead = entries.iter().skip(PREFETCHED).map(Some).chain(std::iter::repeat(None));
+                entries.iter().take(PREFETCHED).for_each(|entry| memtable.prefetch_index(entry.hash));
+                let prepare = |(entry, ahead): (&Entry<'_>, Option<&Entry<'_>>)| {
+                    ahead.iter().for_each(|ahead| memtable.prefetch_index(ahead.hash));
+                    prepare(entry)
+                };
+                let prepared = entries.iter().zip(ahead).map(prepare).collect();
                 let is_range_delete = !deleted.is_empty();
                 let state =
                     if is_range_delete { memtable.batch_state_of_range_delete() } else { memtable.batch_state(writer) };

@@ -1,11 +1,12 @@
 //! One operation of a write, in the form that log and memory take.
 
 use crate::engine::types::bounds::UserRange;
+use crate::engine::types::key_change::KeyChange;
 use crate::engine::types::user_key::UserKey;
 use crate::format::log_record::Operation;
 use crate::format::value_file::ValueReference;
 use crate::merge::{RangeTombstone, RangeTombstones};
-use crate::util::{KeyspaceId, Kind, SequenceNumber};
+use crate::util::{KeyspaceId, Kind, SequenceNumber, limits};
 use std::borrow::Cow;
 
 /// A put, a delete or a reference to a value file.
@@ -19,7 +20,26 @@ pub(crate) struct Entry<'a> {
     pub(crate) file: Option<ValueReference>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// The entry of a change. A large value has no file yet (`WritePath::complete`).
+    #[inline]
+    pub(crate) fn new(key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>) -> Self {
+        let (kind, value) = match change {
+            KeyChange::Put(value) => (Kind::Put, value),
+            KeyChange::Delete => (Kind::Delete, &[][..]),
+            KeyChange::Merge(operand) => (Kind::Merge, operand),
+        };
+        Self { key, hash: key.hash(), kind, value: Cow::Borrowed(value), file: None }
+    }
+
+    /// What its change takes in memory before it is written; 0 for a delete.
+    pub(crate) fn put_bytes(&self) -> usize {
+        match self.kind {
+            Kind::Delete => 0,
+            _ => limits::OPERATION_MEMORY_BYTES + self.key.bytes.len() + self.value.len(),
+        }
+    }
+
     /// The key and its hash, as a Memtable takes them.
     pub(crate) fn hashed_key(&self) -> (KeyspaceId, &[u8], u64) {
         (self.key.keyspace, self.key.bytes, self.hash)

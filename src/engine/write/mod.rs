@@ -2,6 +2,7 @@
 
 pub(crate) mod backpressure;
 pub(crate) mod commit;
+mod distinct;
 pub(crate) mod entry;
 pub(crate) mod ingest;
 pub(crate) mod merging;

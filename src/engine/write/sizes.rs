@@ -1,20 +1,20 @@
 //! The limits of keys, values, operands, ranges and batches. Pure functions.
 
+use super::entry::Entry;
 use crate::engine::types::bounds::UserRange;
-use crate::engine::types::effects::{Effects, KeyWrite};
 use crate::engine::types::key_change::OPERAND_BYTES_END;
 use crate::merge::MergeOperator;
 use crate::util::{Error, Result, limits};
 
-/// Checks the sizes of a batch. Returns the bytes of its values, or what it takes in memory if that is more.
-pub(super) fn check_batch(effects: &Effects) -> Result<usize> {
+/// Checks the sizes of a batch, before its large values are in files. Returns the bytes of its values, or what it takes in memory if that is more.
+pub(super) fn check_batch(entries: &[Entry<'_>], deleted: &[UserRange]) -> Result<usize> {
     let (mut in_memory, mut in_all) = (0, 0);
-    for range in &effects.deleted {
+    for range in deleted {
         check_range(range)?;
         in_memory += limits::OPERATION_MEMORY_BYTES + range.bytes();
     }
-    for KeyWrite { key, change } in &effects.writes {
-        let value_bytes = change.bytes();
+    for Entry { key, value, .. } in entries {
+        let value_bytes = value.len();
         check_lengths(key.bytes.len(), value_bytes)?;
         in_all += value_bytes;
         in_memory += limits::OPERATION_MEMORY_BYTES

@@ -2,6 +2,7 @@
 
 use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
+use super::distinct::sort_out;
 use super::entry::Entry;
 use super::mode::WriteMode;
 use super::precondition::{Precondition, WriteOutcome};
@@ -15,7 +16,7 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
-use crate::engine::state::latches::{LatchIndex, Latches};
+use crate::engine::state::latches::Latches;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::UserRange;
 use crate::engine::types::effects::{Effects, KeyWrite};
@@ -115,8 +116,9 @@ impl WritePath {
             return Ok(conflict);
         }
         let borrowed = self.begin(mode)?;
-        let mode = self.admit(mode, || put_bytes(key, change));
-        let entry = self.entry(key, change, mode)?;
+        let mut entry = Entry::new(key, change);
+        let mode = self.admit(mode, || entry.put_bytes());
+        self.complete(&mut entry, mode)?;
         let latch = Latches::index_of(entry.hash);
         let entries = std::slice::from_ref(&entry);
         self.write(borrowed, &Write { entries, deleted: &[], latches: &[latch], precondition, mode })
@@ -163,8 +165,11 @@ impl WritePath {
         if batch.merges() {
             return self.write_merges(batch, mode);
         }
-        let (effects, _) = batch.resolve(&self.read.merge_operators)?;
-        self.write_all(&effects, None, mode).map(drop)
+        if batch.deletes_ranges() {
+            let (effects, _) = batch.resolve(&self.read.merge_operators)?;
+            return self.write_all(&effects, None, mode).map(drop);
+        }
+        self.write_changes(batch.changes(), &[], None, mode).map(drop)
     }
 
     /// Applies effects as one write, if the precondition holds.
@@ -175,29 +180,38 @@ impl WritePath {
         mode: WriteMode<'_>,
     ) -> Result<WriteOutcome> {
         let Effects { writes, deleted } = effects;
-        if effects.is_empty() {
+        let changes = writes.iter().map(|KeyWrite { key, change }| (key.as_bytes(), change.as_bytes()));
+        self.write_changes(changes, deleted, precondition, mode)
+    }
+
+    /// Applies changes of keys as one write, if the precondition holds. Of several of one key the last one counts. The ranges are
+    /// as those of a `Write`.
+    fn write_changes<'e>(
+        &self,
+        changes: impl Iterator<Item = (UserKey<&'e [u8]>, KeyChange<&'e [u8]>)>,
+        deleted: &[UserRange],
+        precondition: Option<&Precondition<'_>>,
+        mode: WriteMode<'_>,
+    ) -> Result<WriteOutcome> {
+        let mut entries: Vec<_> = changes.map(|(key, change)| Entry::new(key, change)).collect();
+        if entries.is_empty() && deleted.is_empty() {
             let checked = self.read.check_open().and_then(|()| self.health.check());
             return checked.map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
         }
-        let bytes = check_batch(effects)?;
+        let latches = sort_out(&mut entries, precondition.into_iter().flat_map(Precondition::hashes));
+        let bytes = check_batch(&entries, deleted)?;
         if let Some(conflict) = self.early_conflict(bytes, precondition) {
             return Ok(conflict);
         }
         let borrowed = self.begin(mode)?;
-        let mode = self.admit(mode, || {
-            writes.iter().map(|KeyWrite { key, change }| put_bytes(key.as_bytes(), change.as_bytes())).sum()
-        });
+        let mode = self.admit(mode, || entries.iter().map(Entry::put_bytes).sum());
         if !deleted.is_empty() {
             self.health.check()?;
         }
-        let mut entries = Vec::with_capacity(writes.len());
-        for KeyWrite { key, change } in writes {
-            match self.entry(key.as_bytes(), change.as_bytes(), mode) {
-                Ok(entry) => entries.push(entry),
-                Err(error) => {
-                    self.release_files(&entries);
-                    return Err(error);
-                }
+        for at in 0..entries.len() {
+            if let Err(error) = self.complete(&mut entries[at], mode) {
+                self.release_files(&entries);
+                return Err(error);
             }
         }
         planted!(Bug::BatchInParts => {
@@ -209,11 +223,6 @@ impl WritePath {
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         });
-        let hashes = entries.iter().map(|entry| entry.hash);
-        let read = precondition.into_iter().flat_map(Precondition::hashes);
-        let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();
-        latches.sort_unstable();
-        latches.dedup();
         let write = Write { entries: &entries, deleted, latches: &latches, precondition, mode };
         self.write(borrowed, &write)
     }
@@ -259,28 +268,24 @@ impl WritePath {
         WriteMode { frees_space, ..mode }
     }
 
-    /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
-    fn entry<'a>(&self, key: UserKey<&'a [u8]>, change: KeyChange<&'a [u8]>, mode: WriteMode<'_>) -> Result<Entry<'a>> {
-        match change {
+    /// Checks that an entry may be written, and writes a large value to its file: here, before there is a number.
+    #[inline]
+    fn complete(&self, entry: &mut Entry<'_>, mode: WriteMode<'_>) -> Result<()> {
+        let is_large = entry.value.len() >= limits::VALUE_FILE_BYTES_MIN;
+        match entry.kind {
             // It may wait for space, with the same check.
-            KeyChange::Put(value) if value.len() >= limits::VALUE_FILE_BYTES_MIN => self.health.check()?,
-            KeyChange::Put(_) | KeyChange::Merge(_) if !mode.frees_space() => self.health.check_put()?,
+            Kind::Put if is_large => self.health.check()?,
+            Kind::Put | Kind::Merge if !mode.frees_space() => self.health.check_put()?,
             // Deletes free space, and so do the drop of a keyspace and its expiry.
             _ => self.health.check()?,
         }
-        let hash = key.hash();
-        let (kind, value, file) = match change {
-            KeyChange::Delete => (Kind::Delete, Cow::Borrowed(&[][..]), None),
-            KeyChange::Merge(operand) => (Kind::Merge, Cow::Borrowed(operand), None),
-            KeyChange::Put(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => {
-                (Kind::Put, Cow::Borrowed(value), None)
-            }
-            KeyChange::Put(value) => {
-                let reference = self.write_value(value).map_err(Error::into_disk_full)?;
-                (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
-            }
-        };
-        Ok(Entry { key, hash, kind, value, file })
+        if is_large {
+            let reference = self.write_value(&entry.value).map_err(Error::into_disk_full)?;
+            entry.kind = Kind::ValueReference;
+            entry.value = Cow::Owned(reference.encode().to_vec());
+            entry.file = Some(reference);
+        }
+        Ok(())
     }
 
     /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.
@@ -403,13 +408,5 @@ impl WritePath {
     /// Counts a commit that failed with a conflict.
     pub(crate) fn note_conflict(&self) {
         self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// What the put of a key takes in memory; 0 for a delete.
-fn put_bytes(key: UserKey<&[u8]>, change: KeyChange<&[u8]>) -> usize {
-    match change {
-        KeyChange::Delete => 0,
-        change => limits::OPERATION_MEMORY_BYTES + key.bytes.len() + change.bytes(),
     }
 }

@@ -304,6 +304,12 @@ impl Memtable {
         }
     }
 
+    /// Prefetches what `prepare` reads first of a key with this hash.
+    #[inline]
+    pub fn prefetch_index(&self, hash: u64) {
+        self.index.prefetch(&self.arena, hash);
+    }
+
     /// A block with a version, for a key that has a node. Reuses a spare block if there is one.
     pub(super) fn block(&self, writer: &mut MemtableWriter, new: NewVersion<'_>) -> Offset {
         let NewVersion { class, kind, value } = new;
