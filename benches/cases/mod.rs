@@ -4,7 +4,7 @@
 //! back what the last one changed, so that batch after batch meets the same size; only `run` is measured. Keys have 8
 //! bytes, in random order; values 100.
 
-#![allow(dead_code, reason = "each of the two programs uses its part")]
+#![allow(dead_code, unused_imports, reason = "each of the two programs uses its part")]
 
 mod database;
 mod expiry;
