@@ -75,6 +75,7 @@ staged-ranges-lost           | suite | api::staged_batches::model::random_batche
 changes-not-copied           | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more\|ChangesTooOld
 changes-unsynced             | suite | api::changes::crash::no_crash_leaves_a_gap                             | not kept any more
 chunk-done-early             | suite | api::changes::a_copy_that_follows_ends_equal                           | not kept any more\|ChangesTooOld
+copy-reuses-numbers          | suite | api::changes::copies::positions_of_other_histories_are_too_old            | no gap
 ingest-counted-early         | suite | api::changes::ingests::a_crash_leaves_an_ingest_in_both_or_in_none     | a crash at
 ingest-over-memory           | suite | api::ingest::memory_is_older_than_an_ingest                             | memory hides an ingest
 item-not-invalidated         | suite | api::compaction_filters::no_cached_item_outlives_a_filtered_pair    | the item is old

@@ -166,6 +166,8 @@ mod chosen {
         ChunkDoneEarly,
         /// Change stream: an opening counts the pairs of an ingest that never took effect (J7).
         IngestCountedEarly,
+        /// Change stream: a checkpoint takes the numbers that its store has taken since (P8).
+        CopyReusesNumbers,
         /// Promise 3: a snapshot does not wait until every number up to its own is placed (S1).
         SnapshotDoesNotWait,
         /// Promise 3: incorporation and compaction ignore snapshots (S2).

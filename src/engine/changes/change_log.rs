@@ -389,7 +389,7 @@ impl ChangeSource for ChangeLog {
         false
     }
 
-    fn last(&self) -> SequenceNumber {
-        self.read.sequencer.last()
+    fn last(&self, _since: SequenceNumber) -> Result<SequenceNumber> {
+        Ok(self.read.sequencer.last())
     }
 }

@@ -71,13 +71,16 @@ impl Follower {
             let reason = "the store keeps no changes; open it with `Options::change_retention`";
             return Err(Error::InvalidArgument(reason.into()));
         }
-        let last = changes.last();
-        if since > last {
-            let reason = format!("there is no change after number {since} yet: the last write has number {last}");
-            return Err(Error::InvalidArgument(reason));
-        }
         kept.check(since)?;
         drop(kept);
+        let last = changes.last(since)?;
+        if since > last {
+            let reason = format!(
+                "there is no change after number {since} yet: the last write that the store keeps has number {last}; a position \
+                 is one of a follower of the same store"
+            );
+            return Err(Error::InvalidArgument(reason));
+        }
         Ok(Self { changes, position: since, reading: None, ingest: None })
     }
 

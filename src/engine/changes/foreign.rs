@@ -94,9 +94,29 @@ impl ChangeSource for ForeignChanges {
         true
     }
 
-    /// The writer may have written more than this opening has seen.
-    fn last(&self) -> SequenceNumber {
-        SequenceNumber::MAX
+    /// What the files have. A follower has its position from them, whatever the writer has written beyond.
+    fn last(&self, since: SequenceNumber) -> Result<SequenceNumber> {
+        let Some(newest) = self.kept.lock().files.newest() else { return Ok(SequenceNumber::ZERO) };
+        if since <= newest.after {
+            return Ok(newest.after);
+        }
+        let (mut reader, _) = match ChangeReader::open(self.storage(), self.database(), newest.file) {
+            Ok(opened) => opened,
+            // It was removed just now, or is damaged. The follower finds what that means.
+            Err(error) if error.is_damage() || is_missing(&error) => return Ok(since),
+            Err(error) => return Err(error),
+        };
+        let end = reader.length()?;
+        while reader.through() < since {
+            match reader.next_frame(end) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // Its last part is being written.
+                Err(error) if error.is_damage() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(reader.through())
     }
 }
 

@@ -120,6 +120,10 @@ impl KeptFiles {
     }
 
     /// The number after which the writes are kept.
+    pub(super) fn newest(&self) -> Option<KeptFile> {
+        self.writes.back().copied()
+    }
+
     pub(super) fn oldest(&self) -> Option<SequenceNumber> {
         self.writes.front().map(|file| file.after)
     }

@@ -16,6 +16,6 @@ pub(crate) trait ChangeSource: Send + Sync {
     fn look_again(&self) -> Result<()>;
     /// Whether another process writes the files, so that the newest one may end in a part of a frame.
     fn is_foreign(&self) -> bool;
-    /// The number of the last write.
-    fn last(&self) -> SequenceNumber;
+    /// The number of the last write, or one from `since` on if there are writes up to there.
+    fn last(&self, since: SequenceNumber) -> Result<SequenceNumber>;
 }

@@ -94,7 +94,7 @@ impl BackupVerification {
 pub struct RestoreReport {
     /// The id of the backup.
     pub id: u64,
-    /// The sequence number of the restored store.
+    /// The sequence number of the backup. What is written to the restored store gets numbers far above.
     pub number: u64,
     /// Files that were copied and verified.
     pub files: u64,

@@ -32,7 +32,8 @@ impl CheckpointOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The sequence number of the checkpoint: it has every write up to this one, and none above.
+    /// The sequence number of the checkpoint: it has every write up to this one, and none above. What is written to the checkpoint
+    /// itself gets numbers far above.
     pub number: u64,
     /// Files that both stores share.
     pub files_linked: u64,

@@ -6,10 +6,12 @@
 
 use crate::engine::directory::locks::{self, WriterLocks};
 use crate::engine::directory::store_files::{CHECKPOINT_MARK, LOCK, StoreFile};
+use crate::format::manifest_edit::LogRecovered;
 use crate::io::{OpenMode, Storage};
 use crate::manifest::{self, MANIFEST_NAME, ManifestState};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
-use crate::util::{Error, Result};
+use crate::util::{Error, Result, SequenceNumber};
 
 /// See the module.
 pub(in crate::engine::tools) struct Target {
@@ -55,7 +57,9 @@ impl Target {
     /// Makes a store of the directory: makes the names of all files durable, and then gives it its manifest.
     pub(in crate::engine::tools) fn publish(&self, state: &ManifestState) -> Result<()> {
         self.storage.sync_directory()?;
-        manifest::replace(&*self.storage, state)
+        let mut state = state.clone();
+        planted!(leave_numbers(&mut state, self.storage.random()), Bug::CopyReusesNumbers => ());
+        manifest::replace(&*self.storage, &state)
     }
 
     /// Removes the mark. It means nothing beside a manifest; what stays of it is removed by the next opening.
@@ -82,6 +86,22 @@ impl Target {
                 let _ = storage.remove_directory();
             }
         }
+    }
+}
+
+/// Numbers that a copy leaves out, at least: more than a store takes in a week.
+const NUMBERS_LEFT_OUT: u64 = 1 << 40;
+
+/// Lets the copy take other numbers than the store that it is made of has taken since, and than other copies take: its next number is
+/// a random one far ahead (rule P8).
+fn leave_numbers(state: &mut ManifestState, random: u64) {
+    let last = state.recovered.last();
+    let epoch = last.map_or(0, |last| last.epoch) + 1;
+    let free = last.map_or(SequenceNumber::ZERO, |last| last.next_number).max(state.incorporated.next());
+    let next_number = SequenceNumber(free.0 + NUMBERS_LEFT_OUT + random % NUMBERS_LEFT_OUT);
+    // After copies of copies of copies, some 40,000 times, there are none left for this.
+    if next_number < SequenceNumber::MAX {
+        state.recovered.push(LogRecovered { epoch, cut: state.incorporated, skipped: Vec::new(), next_number });
     }
 }
 

@@ -1,5 +1,6 @@
 //! The change stream: a copy of a store that follows it ends equal (`docs/concurrency.md`, J).
 
+mod copies;
 mod crash;
 mod foreign;
 mod ingests;

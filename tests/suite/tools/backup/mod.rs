@@ -36,7 +36,7 @@ fn restored<T>(disk: &SimulatedStorage, id: u64, what: &str, read: impl FnOnce(&
     assert_eq!((report.id, report.files, report.bytes), (id, found.files, found.bytes), "{what}");
     check_files(&target, what);
     let db = open(&target).unwrap();
-    assert_eq!(db.stats().last_number, report.number, "{what}");
+    assert_eq!(db.stats().incorporated_number, report.number, "{what}");
     let read = read(&db);
     db.close().unwrap();
     for name in target.list().unwrap() {

@@ -26,7 +26,7 @@ fn a_backup_beside_writers_is_a_prefix_with_all_that_was_acknowledged() {
             let found = Db::verify_closed(&path, Depth::Deep, &mut |_| ()).unwrap();
             assert!(found.is_valid(), "{what}: {:?}", found.damage);
             let copy = Db::open(&path, tiny()).unwrap();
-            assert_eq!(copy.stats().last_number, info.number, "{what}");
+            assert_eq!(copy.stats().incorporated_number, info.number, "{what}");
             check(&copy, before, &what);
             copy.close().unwrap();
         }

@@ -170,7 +170,7 @@ fn a_checkpoint_has_the_contents_of_its_number_and_both_stores_live_on() {
         let image = copy.current_image();
         let copied = open(&copy).unwrap();
         assert_eq!(copied.stats().disk_component, kind);
-        assert_eq!(copied.stats().last_number, number, "{kind}");
+        assert_eq!(copied.stats().incorporated_number, number, "{kind}");
         assert!(both(&copied) == at_call, "{kind}: other contents than at the call");
         for (key, value) in &at_call[0] {
             assert_eq!(copied.get(key).unwrap().as_ref(), Some(value), "{kind}");

@@ -99,7 +99,7 @@ fn a_checkpoint_beside_writers_is_a_prefix_with_all_that_was_acknowledged() {
             let report = db.checkpoint(&path).unwrap();
             assert_eq!(report.files_copied, 0, "{what}");
             let copy = Db::open(&path, tiny()).unwrap();
-            assert_eq!(copy.stats().last_number, report.number, "{what}");
+            assert_eq!(copy.stats().incorporated_number, report.number, "{what}");
             check(&copy, &before, &what);
             // It lives on beside the store.
             copy.delete_prefix("writer").unwrap();
