@@ -2,7 +2,7 @@
 //! background threads, and `mount` those that serve the file system.
 //!
 //! 1. Results go to standard output, everything else to standard error.
-//! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key or keys were left out of a `scan` or `dump`, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
+//! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key (not in a shell) or keys were left out of a `scan` or `dump`, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
 //!    failure.
 //! 3. Commands that only read never create a store. If the reader of standard output closes its end, the command exits
 //!    silently.

@@ -1,7 +1,10 @@
 //! `shell`: reads commands and runs them on one store.
 //!
 //! 1. A line has the syntax of the command line, so the shell has no commands of its own but `help` and `exit`.
-//! 2. On a terminal a failure is shown and the next line is read. Otherwise the first failure ends the shell.
+//! 2. On a terminal a failure is shown and the next line is read. Otherwise the first failure ends the shell. That `get`
+//!    finds no key is an answer, not a failure.
+//! 3. All lines are about the store of the shell: a line with `--db` is refused.
+//! 4. Lines that come from a pipe cannot read standard input, because the shell reads its lines there.
 
 use crate::arguments::{Arguments, Command, Common};
 use crate::failure::Failure;
@@ -16,6 +19,7 @@ use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 use std::io::{self, BufRead, IsTerminal};
 use std::iter;
+use std::path::Path;
 
 const PROMPT: &str = "alluvium> ";
 
@@ -33,6 +37,15 @@ enum Line {
     },
 }
 
+/// Where lines come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Terminal,
+    /// A pipe or a file. The shell holds the lock of standard input meanwhile, so a command that reads it would wait for
+    /// ever.
+    Pipe,
+}
+
 /// Runs commands until the input ends.
 pub fn run(common: &Common, shell: &Shell) -> Result<(), Failure> {
     common.directory()?;
@@ -48,7 +61,7 @@ fn interactive(common: &Common) -> Result<(), Failure> {
             Ok(line) => {
                 // Only a convenience.
                 let _ = editor.add_history_entry(&line);
-                match execute(common, &line) {
+                match execute(common, &line, Source::Terminal) {
                     Ok(true) => {}
                     Ok(false) => return Ok(()),
                     Err(failure) => report(&failure),
@@ -65,7 +78,7 @@ fn piped(common: &Common, keeps_going: bool) -> Result<(), Failure> {
     let mut failure = None;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Usage(format!("cannot read a command: {error}")))?;
-        match execute(common, &line) {
+        match execute(common, &line, Source::Pipe) {
             Ok(true) => {}
             Ok(false) => break,
             Err(failed) if keeps_going => {
@@ -85,14 +98,43 @@ fn report(failure: &Failure) {
 }
 
 /// Runs the command of a line. False if the line ends the shell.
-fn execute(common: &Common, line: &str) -> Result<bool, Failure> {
+fn execute(common: &Common, line: &str, source: Source) -> Result<bool, Failure> {
     match parse(common, line)? {
         Line::Nothing => Ok(true),
         Line::Exit => Ok(false),
         Line::Help => print(&Arguments::command().render_help().to_string()),
         Line::Said { text, is_error: false } => print(&text),
         Line::Said { text, is_error: true } => Err(Failure::Usage(text)),
-        Line::Run(arguments) => super::run(&arguments).map(|()| true),
+        Line::Run(arguments) if source == Source::Pipe && reads_standard_input(&arguments.command) => {
+            Err(Failure::Usage(format!(
+                "the shell reads its lines from standard input, so a line cannot read it: name a file instead: {}",
+                line.trim()
+            )))
+        }
+        Line::Run(arguments) => match super::run(&arguments) {
+            Err(Failure::Absent) => {
+                report_absent(&arguments.command);
+                Ok(true)
+            }
+            result => result.map(|()| true),
+        },
+    }
+}
+
+fn reads_standard_input(command: &Command) -> bool {
+    let is_standard_input = |path: &Path| path == Path::new("-");
+    match command {
+        Command::Put(put) => put.value_file.as_deref().is_some_and(is_standard_input),
+        Command::Load(load) if load.ycsb.is_some() => false,
+        Command::Load(load) => load.files.is_empty() || load.files.iter().any(|path| is_standard_input(path)),
+        _ => false,
+    }
+}
+
+/// A lone `get` says by its exit code that there is no such key. The shell has no exit code for a line.
+fn report_absent(command: &Command) {
+    if let Command::Get(get) = command {
+        eprintln!("alluvium: the key {:?} is absent", get.key);
     }
 }
 
@@ -115,9 +157,11 @@ fn parse(common: &Common, line: &str) -> Result<Line, Failure> {
         _ => {}
     }
     let words = iter::once("alluvium".to_owned()).chain(words);
-    let parsed = Arguments::command().try_get_matches_from(words).and_then(|found| Arguments::from_arg_matches(&found));
-    let mut arguments = match parsed {
-        Ok(arguments) => arguments,
+    let parsed = Arguments::command()
+        .try_get_matches_from(words)
+        .and_then(|found| Ok((Arguments::from_arg_matches(&found)?, crate::names_db(&found))));
+    let (mut arguments, names_db) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
@@ -126,6 +170,12 @@ fn parse(common: &Common, line: &str) -> Result<Line, Failure> {
     };
     if matches!(arguments.command, Command::Shell(_)) {
         return Err(Failure::Usage("this is the shell already".into()));
+    }
+    if names_db {
+        let store = common.directory()?.display();
+        return Err(Failure::Usage(format!(
+            "--db is not for a line: all lines of this shell are about the store {store}; start another shell for another store"
+        )));
     }
     inherit(common, &mut arguments.common);
     Ok(Line::Run(Box::new(arguments)))
@@ -194,6 +244,20 @@ mod tests {
         assert!(matches!(parse(&common(), "get --help").unwrap(), Line::Said { is_error: false, .. }));
         assert!(matches!(parse(&common(), "gte a").unwrap(), Line::Said { is_error: true, .. }));
         assert!(parse(&common(), "put 'a b").is_err() && parse(&common(), "shell").is_err());
+    }
+
+    #[test]
+    fn commands_that_read_standard_input_are_known() {
+        let reads = |line| {
+            let Line::Run(arguments) = parse(&common(), line).unwrap() else { panic!("not a command") };
+            reads_standard_input(&arguments.command)
+        };
+        for line in ["load", "load -", "load a.tsv -", "load --sorted -", "put a --value-file -"] {
+            assert!(reads(line), "{line}");
+        }
+        for line in ["load a.tsv", "load --ycsb 3", "put a --value-file b", "put a -", "scan"] {
+            assert!(!reads(line), "{line}");
+        }
     }
 
     #[test]
