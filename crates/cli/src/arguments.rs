@@ -364,6 +364,9 @@ writer publishes if there is no writer. With a writer, each operation of a batch
 since it takes one sequence number, and each sample reads the manifest and the log: choose a long interval if the log is long. If the
 writer has not published again since the previous sample, the previous rates are shown.
 
+--prometheus has sizes in bytes and times in seconds, under the names of `Db::publish_metrics`. How long calls take
+(`Options::latencies`) is not among what a writer publishes: only the program that has the store open can pass it on.
+
 Examples:
   alluvium --db /tmp/store stat
   alluvium --db /tmp/store stat --watch

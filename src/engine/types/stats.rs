@@ -82,6 +82,25 @@ pub enum BackgroundKind {
     Join,
 }
 
+#[cfg(feature = "metrics")]
+impl BackgroundKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Incorporate,
+        Self::Flush,
+        Self::Merge,
+        Self::SampleLeaf,
+        Self::Split,
+        Self::BuildMaplet,
+        Self::RewriteLive,
+        Self::Remove,
+        Self::Drain,
+        Self::CleanVersions,
+        Self::KeepSpace,
+        Self::Join,
+    ];
+}
+
 impl fmt::Display for BackgroundKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -324,6 +343,15 @@ impl Stats {
     /// Bytes of branch files written for each byte of user data. The log does not count.
     pub fn write_amplification(&self) -> f64 {
         (self.incorporated_bytes + self.ingested_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
+    }
+
+    /// The parts of `cache_bytes`, by what they hold.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn cache_bytes_by_kind(&self) -> [(&'static str, u64); 4] {
+        let kinds = [self.cache_leaf_bytes, self.cache_index_bytes, self.cache_filter_bytes];
+        let other = self.cache_bytes.saturating_sub(kinds.iter().sum());
+        let [leaf, index, filter] = kinds;
+        [("leaf", leaf), ("index", index), ("filter", filter), ("other", other)]
     }
 
     /// About how many keys the store has: the entries in memory and in all levels, but for tombstones in levels and one

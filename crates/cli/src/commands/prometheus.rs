@@ -1,6 +1,6 @@
 //! `stat --prometheus`: the statistics as Prometheus reads them, for the textfile collector of its node exporter or any
 //! program that serves text. Sizes are in bytes, times in seconds. What only a writing process knows is there only while
-//! one has the store open.
+//! one has the store open. Names and units are those of `Db::publish_metrics`, so that one dashboard serves both.
 
 use crate::failure::Failure;
 use alluvium::Stats;
@@ -29,6 +29,7 @@ pub fn text(
     if let Some(age) = age {
         writer_state(&metrics, stats, age)?;
         counters(&metrics, stats)?;
+        compaction_filters(&metrics, stats)?;
         reads(&metrics, stats)?;
     }
     TextEncoder::new().encode_to_string(&metrics.0.gather())
@@ -156,13 +157,16 @@ fn counters(metrics: &Metrics, stats: &Stats) -> Added {
         ("user_bytes_total", "Bytes of keys and values in these writes.", stats.user_bytes),
         ("logged_bytes_total", "Bytes written to the log.", stats.logged_bytes),
         ("incorporated_bytes_total", "Bytes of branch files written from memory.", stats.incorporated_bytes),
+        ("ingested_bytes_total", "Bytes of branch files written by ingests.", stats.ingested_bytes),
         ("compacted_bytes_total", "Bytes of branch files written by merges.", stats.compacted_bytes),
         ("incorporations_total", "Memtables written to branch files.", stats.incorporations),
+        ("ingests_total", "Ingests.", stats.ingests),
         ("jobs_total", "Flushes, merges and splits.", stats.jobs),
         ("slowed_writes_total", "Writes slowed because background work was behind.", stats.slowed_writes),
         ("stalled_writes_total", "Writes that waited because memory was full.", stats.stalled_writes),
         ("conflicts_total", "Commits that failed because of a conflict.", stats.conflicts),
         ("retried_updates_total", "Updates that were retried after a race.", stats.retried_updates),
+        ("changes_lost_total", "How often what was kept for followers was given up.", stats.changes_lost),
     ];
     counts.into_iter().try_for_each(|(name, help, value)| metrics.counter(name, help, value as f64))?;
     let times = [
@@ -170,6 +174,20 @@ fn counters(metrics: &Metrics, stats: &Stats) -> Added {
         ("stalled_seconds_total", "Time for which writes waited for memory.", stats.stalled_ns),
     ];
     times.into_iter().try_for_each(|(name, help, value)| metrics.counter(name, help, value as f64 / NANOSECONDS))
+}
+
+/// What compaction filters did since the store was opened.
+fn compaction_filters(metrics: &Metrics, stats: &Stats) -> Added {
+    let counts = [
+        ("removed", "Pairs that compaction filters have removed.", stats.compaction_filter_removed),
+        ("replaced", "Pairs that compaction filters have given a new value.", stats.compaction_filter_replaced),
+        ("panics", "Pairs that stayed because a compaction filter panicked.", stats.compaction_filter_panics),
+        ("refused", "Pairs that stayed because their new value was too large.", stats.compaction_filter_refused),
+        ("repeated", "Merges that were repeated without compaction filters.", stats.compaction_filter_repeated),
+    ];
+    counts.into_iter().try_for_each(|(name, help, value)| {
+        metrics.counter(&format!("compaction_filter_{name}_total"), help, value as f64)
+    })
 }
 
 /// Counters of reads since the store was opened.
@@ -188,7 +206,9 @@ fn reads(metrics: &Metrics, stats: &Stats) -> Added {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
     use prometheus_parse::{Scrape, Value};
+    use std::collections::BTreeSet;
 
     /// The values by name, and by name and label.
     fn parsed(text: &str) -> HashMap<String, f64> {
@@ -240,5 +260,62 @@ mod tests {
         let closed = parsed(&text(directory, &stats, None, 3).unwrap());
         assert_eq!((closed["alluvium_writer_open"], closed["alluvium_level_bytes/0"]), (0.0, 99.0));
         assert!(!closed.contains_key("alluvium_writes_total"), "counters of this reader mean nothing");
+    }
+
+    /// What only one of the two has: what needs no recorder, and what needs the open store.
+    const ONLY_HERE: [&str; 8] = [
+        "alluvium_keyspaces",
+        "alluvium_level_bytes",
+        "alluvium_level_entries",
+        "alluvium_level_tombstones",
+        "alluvium_level_runs",
+        "alluvium_writer_open",
+        "alluvium_statistics_age_seconds",
+        "alluvium_background_write_limit_bytes",
+    ];
+    const ONLY_IN_THE_CRATE: [&str; 2] = ["alluvium_latency_seconds", "alluvium_measured_calls"];
+
+    /// Regression test: many names and units differed, so that no dashboard served both.
+    #[test]
+    fn the_feature_metrics_has_the_same_names_and_units() {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let stats = metrics::with_local_recorder(&recorder, || {
+            let options = alluvium::Options::new().memory_budget(16 << 20).latencies(true);
+            let db = alluvium::Db::open_temporary(options).unwrap();
+            for number in 0..100_u32 {
+                db.put(number.to_be_bytes(), "silt").unwrap();
+            }
+            db.flush().unwrap();
+            db.settle().unwrap();
+            db.publish_metrics("/srv/db").unwrap();
+            db.stats()
+        });
+        let mut of_crate = HashMap::new();
+        for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+            let (_, key) = key.into_parts();
+            if ONLY_IN_THE_CRATE.contains(&key.name()) {
+                continue;
+            }
+            let kind = key.labels().find(|label| label.key() != "store").map(|label| format!("/{}", label.value()));
+            let value = match value {
+                DebugValue::Counter(value) => value as f64,
+                DebugValue::Gauge(value) => value.into_inner(),
+                DebugValue::Histogram(_) => panic!("{}", key.name()),
+            };
+            of_crate.insert(format!("{}{}", key.name(), kind.unwrap_or_default()), value);
+        }
+        let mut here = parsed(&text(Path::new("/srv/db"), &stats, Some(Duration::ZERO), 0).unwrap());
+        here.retain(|name, _| !ONLY_HERE.contains(&name.split('/').next().unwrap()));
+        // The crate has all kinds of tasks, here are those that run.
+        for names in [&mut of_crate, &mut here] {
+            names.retain(|name, _| !name.starts_with("alluvium_running_tasks/"));
+        }
+        let names = |of: &HashMap<String, f64>| of.keys().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(names(&of_crate), names(&here));
+        for name in ["writes_total", "user_bytes_total", "branch_bytes", "incorporated_bytes_total", "last_number"] {
+            let name = format!("alluvium_{name}");
+            assert!(of_crate[&name] > 0.0 && of_crate[&name] == here[&name], "{name}");
+        }
     }
 }
