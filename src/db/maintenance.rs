@@ -212,7 +212,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As `checkpoint`; with `links_only` also `Io` of the kind `CrossesDevices` if a file cannot be linked.
+    /// As `checkpoint`; `Cancelled`; with `links_only` also `Io` of the kind `CrossesDevices` if a file cannot be linked.
     pub fn checkpoint_with(
         &self,
         path: impl AsRef<Path>,
@@ -259,7 +259,7 @@ impl Db {
     /// Like `backup`, with options. `progress` is called for each file.
     ///
     /// # Errors
-    /// As `backup`.
+    /// As `backup`; `Cancelled`. After that, too, the earlier backups are as before, and nothing is left of this one.
     pub fn backup_with(
         &self,
         directory: impl AsRef<Path>,

@@ -340,8 +340,12 @@ pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Resu
 }
 
 /// Copies a file to a new file of another directory, with direct I/O where the file systems have it, and syncs it. Returns its
-/// length. Unlike `copy_file`, it fails if a part cannot be read.
-pub fn copy_into(source: &dyn Storage, from: &str, target: &dyn Storage, to: &str) -> Result<u64> {
+/// length. Unlike `copy_file`, it fails if a part cannot be read. Calls `check` before each piece; its error ends the copy.
+pub fn copy_into(
+    (source, from): (&dyn Storage, &str),
+    (target, to): (&dyn Storage, &str),
+    check: &dyn Fn() -> Result<()>,
+) -> Result<u64> {
     let length = source.open(from, OpenMode::Read)?.length()?;
     let is_aligned = length.is_multiple_of(IO_ALIGNMENT as u64);
     let modes =
@@ -349,6 +353,7 @@ pub fn copy_into(source: &dyn Storage, from: &str, target: &dyn Storage, to: &st
     let (source, target) = (source.open(from, modes.0)?, target.open(to, modes.1)?);
     let mut piece = AlignedBuffer::new(COPY_DIRECT_BYTES);
     for at in (0..length).step_by(COPY_DIRECT_BYTES) {
+        check()?;
         let piece = &mut piece[..(length - at).min(COPY_DIRECT_BYTES as u64) as usize];
         source.read_exact_at(piece, at)?;
         target.write_all_at(piece, at)?;

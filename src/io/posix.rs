@@ -342,7 +342,7 @@ pub(super) fn other_directory(own: &Path, path: &Path) -> Result<Arc<dyn Storage
     let own = fs::canonicalize(own).ok();
     match (own, there) {
         (Some(own), Some(there)) if there.starts_with(&own) => Err(Error::InvalidArgument(format!(
-            "{} lies in the directory of the store, {}; choose one outside",
+            "{} lies in the directory {}; choose one outside",
             path.display(),
             own.display()
         ))),
@@ -351,6 +351,9 @@ pub(super) fn other_directory(own: &Path, path: &Path) -> Result<Arc<dyn Storage
 }
 
 fn create_with_parents(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::InvalidArgument("the path of the directory is empty".into()));
+    }
     // An error other than "missing" occurs again, with a better message, when the directory is created.
     let missing: Vec<&Path> = path
         .ancestors()
@@ -364,6 +367,10 @@ fn create_with_parents(path: &Path) -> Result<()> {
             Ok(()) => {}
             // Another process has created it meanwhile, and may not have synced it yet.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_symlink() => {
+                let error = io::Error::new(error.kind(), "it is a symbolic link to something that does not exist");
+                return Err(Error::io("create directory", directory, error));
+            }
             Err(error) => return Err(Error::io("create directory", directory, error)),
         }
         match directory.parent() {

@@ -326,7 +326,7 @@ impl Storage for SimulatedStorage {
 
     fn other_directory(&self, path: &Path) -> Result<Arc<dyn Storage>> {
         if path.starts_with(&*self.path) {
-            let text = format!("{} lies in the directory of the store; choose one outside", path.display());
+            let text = format!("{} lies in the directory {}; choose one outside", path.display(), self.path.display());
             return Err(Error::InvalidArgument(text));
         }
         Ok(Arc::new(self.at(path)))

@@ -261,21 +261,31 @@ fn files_are_linked_or_copied_to_another_directory() {
             assert_eq!(read(&*target, "linked"), b"sand");
             assert!(target.link_into("linked", storage, "file").unwrap(), "and back");
         }
+        let copy = |name: &str| copy_into((storage, name), (&*target, name), &|| Ok(()));
         for length in [0, 5, 4096, (1 << 20) + 8192, (2 << 20) + 1] {
             let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
             let name = format!("of{length}");
             storage.open(&name, OpenMode::Create).unwrap().write_all_at(&bytes, 0).unwrap();
-            assert_eq!(copy_into(storage, &name, &*target, &name).unwrap(), length as u64);
+            assert_eq!(copy(&name).unwrap(), length as u64);
             assert!(read(&*target, &name) == bytes, "{length}");
-            assert_eq!(kind(copy_into(storage, &name, &*target, &name)), ErrorKind::AlreadyExists);
+            assert_eq!(kind(copy(&name)), ErrorKind::AlreadyExists);
         }
-        assert_eq!(kind(copy_into(storage, "none", &*target, "none")), ErrorKind::NotFound);
+        assert_eq!(kind(copy("none")), ErrorKind::NotFound);
+        // The check before the second piece ends the copy.
+        let (calls, large) = (std::cell::Cell::new(0), format!("of{}", (2 << 20) + 1));
+        let check = || match calls.replace(calls.get() + 1) {
+            0 => Ok(()),
+            _ => Err(Error::Cancelled),
+        };
+        let copied = copy_into((storage, &large), (&*target, "cancelled"), &check);
+        assert!(matches!(copied, Err(Error::Cancelled)), "{copied:?}");
+        assert_eq!((calls.get(), read(&*target, "cancelled").len()), (2, 1 << 20));
         // The directory of the storage itself.
         let own = storage.path();
         if own.exists() || own.starts_with("/simulated") {
             for inside in [own.to_path_buf(), own.join("a"), own.join("a/b")] {
                 let error = storage.other_directory(&inside).unwrap_err();
-                assert!(error.to_string().contains("lies in the directory of the store"), "{error}");
+                assert!(error.to_string().contains("lies in the directory"), "{error}");
             }
         }
     });

@@ -38,7 +38,7 @@ pub enum Error {
         r#source: Arc<io::Error>,
     },
     /// Bytes on disk are not what was written there.
-    #[error("corruption in {} at offset {offset}: {what}: expected {expected}, found {found}; see `alluvium verify`", path.display())]
+    #[error("corruption in {} at offset {offset}: {what}: expected {expected}, found {found}; see `{}`", path.display(), check_of(path))]
     Corruption {
         /// The file.
         path: PathBuf,
@@ -131,7 +131,7 @@ pub enum Error {
         existing: Vec<String>,
     },
     /// A keyspace has other options than an opening asks for.
-    #[error("the keyspace {keyspace:?} has the {what} {stored:?}, {}", instead(asked, "KeyspaceOptions", LEAVE_OUT))]
+    #[error("the keyspace {keyspace:?} has the {what} {stored:?}, {}", instead(asked, "KeyspaceOptions", advice(what)))]
     KeyspaceMismatch {
         /// Its name.
         keyspace: String,
@@ -179,7 +179,7 @@ pub enum Error {
         oldest: u64,
     },
     /// The caller cancelled the operation.
-    #[error("cancelled by the caller; what was done until then is kept")]
+    #[error("cancelled by the caller")]
     Cancelled,
     /// The store was closed.
     #[error("the store is closed")]
@@ -332,7 +332,22 @@ impl Error {
 /// What `asked` is where no merge operator was given and the store does not know the stored one. No operator has this name.
 pub const NO_OPERATOR: &str = "";
 
-const LEAVE_OUT: &str = "; leave the option out to take what is stored";
+/// What to do if a keyspace has another option than was asked for.
+fn advice(what: &str) -> &'static str {
+    match what {
+        // It never changes.
+        "merge operator" => "; leave the option out to take what is stored",
+        _ => "; leave the option out to take what is stored, or change it with `Keyspace::set_options`",
+    }
+}
+
+/// The command that checks all files of the kind of `path`. The files of a directory of backups have names that no file of a
+/// store has: they end in a hash, or in `.backup`.
+fn check_of(path: &Path) -> &'static str {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let is_hash = extension.len() == 32 && extension.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if is_hash || extension == "backup" { "alluvium backup verify" } else { "alluvium verify" }
+}
 
 /// Most keyspaces that a message names.
 const NAMED_MAX: usize = 10;
@@ -388,6 +403,29 @@ mod tests {
         // Errors of errors have it, too.
         let full = Error::io("write", Path::new("/store/LOG"), io::ErrorKind::StorageFull.into()).into_disk_full();
         assert_eq!(chain(&full).matches("cannot write /store/LOG: ").count(), 1);
+    }
+
+    /// Regression test: the advice was `alluvium verify`, which cannot check backups.
+    #[test]
+    fn damage_of_a_backup_names_the_check_of_backups() {
+        let text = |path: &str| Error::corruption(Path::new(path), 0, "file length", 1, 2).to_string();
+        for path in ["/backups/000001.backup", "/backups/000002.branch.00000000000000000000000000000abc"] {
+            assert!(text(path).ends_with("; see `alluvium backup verify`"), "{path}");
+        }
+        for path in ["/store/MANIFEST", "/store/000002.branch", "/backups/BACKUPS", "/store.backup/000002.log"] {
+            assert!(text(path).ends_with("; see `alluvium verify`"), "{path}");
+        }
+    }
+
+    /// Regression test: the advice for an option that can be changed did not say so.
+    #[test]
+    fn an_option_that_differs_is_left_out_or_changed() {
+        let text = |what| {
+            let (keyspace, stored, asked) = ("users".to_owned(), "60s".to_owned(), "30s".to_owned());
+            Error::KeyspaceMismatch { keyspace, what, stored, asked }.to_string()
+        };
+        assert!(text("expiry").ends_with("to take what is stored, or change it with `Keyspace::set_options`"));
+        assert!(text("merge operator").ends_with("to take what is stored"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Options, progress and result of a manual compaction.
+//! Options, progress and result of a manual compaction, and its cancellation, which other long operations share.
 
 use crate::util::sync::{Arc, AtomicBool, Ordering};
+use crate::util::{Error, Result};
 
 /// Which leaves `Db::compact_with` rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +78,8 @@ impl Cancellation {
         Self::default()
     }
 
-    /// Cancels the operation. It returns `Error::Cancelled` within some milliseconds. Work that is already done stays.
+    /// Cancels the operation. It returns `Error::Cancelled` within some milliseconds. What a compaction has done stays; of a
+    /// checkpoint or a backup nothing stays.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -85,6 +87,11 @@ impl Cancellation {
     /// Whether `cancel` was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// `Error::Cancelled` if there is a cancellation, and it was requested.
+    pub(crate) fn check(cancellation: Option<&Self>) -> Result<()> {
+        if cancellation.is_some_and(Self::is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 }
 

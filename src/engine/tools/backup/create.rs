@@ -14,6 +14,7 @@ use super::whole_file::{self, Content};
 use crate::engine::directory::store_files;
 use crate::engine::engine::Engine;
 use crate::engine::tools::checkpoint::source::{self, Needed};
+use crate::engine::types::compaction::Cancellation;
 use crate::engine::types::verification::CheckProgress;
 use crate::format::backup::{BackupDescription, BackupFile};
 use crate::io::OpenMode;
@@ -26,8 +27,8 @@ use std::path::Path;
 /// Makes a backup of the open store in the directory at `path`.
 ///
 /// # Errors
-/// `InvalidArgument` if the directory is not one of backups of this store, or lies in the store's own; `AlreadyOpen`; the
-/// errors of a flush; `Io`. After an error the earlier backups are as before.
+/// `InvalidArgument` if the directory is not one of backups of this store, or lies in the store's own; `AlreadyOpen`;
+/// `Cancelled`; the errors of a flush; `Io`. After an error the earlier backups are as before.
 pub(crate) fn backup(
     engine: &Engine,
     path: &Path,
@@ -36,6 +37,7 @@ pub(crate) fn backup(
 ) -> Result<BackupReport> {
     engine.read.check_open()?;
     engine.health.check()?;
+    Cancellation::check(options.cancellation.as_ref())?;
     let storage = engine.read.storage.other_directory(path)?;
     let database = engine.background.publisher.edits.lock().manifest.state().identity.database;
     let (directory, _lock) = Directory::for_backups_of(database, storage)?;
@@ -69,7 +71,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn run(&mut self) -> Result<()> {
-        let (state, version) = source::take(self.engine)?;
+        let (state, version) = source::take(self.engine, self.options.cancellation.as_ref())?;
         self.report.number = state.incorporated.0;
         let taken = self.take_files(&state);
         drop(version);
@@ -77,8 +79,7 @@ impl Run<'_> {
         self.engine.background.scheduler.wake_workers();
         taken?;
         self.take_comparator()?;
-        // A store that was closed meanwhile may be open in another process, which removes files.
-        self.engine.read.check_open()?;
+        self.check_going_on()?;
         let time = self.directory.storage().wall_time().unwrap_or_default();
         self.directory.publish(&BackupDescription {
             id: self.report.id,
@@ -90,6 +91,13 @@ impl Run<'_> {
         })
     }
 
+    /// An error if the backup is cancelled, or the store was closed meanwhile: it may be open in another process, which removes
+    /// files.
+    fn check_going_on(&self) -> Result<()> {
+        Cancellation::check(self.options.cancellation.as_ref())?;
+        self.engine.read.check_open()
+    }
+
     fn take_files(&mut self, state: &ManifestState) -> Result<()> {
         let files = source::needed(self.engine, state)?;
         let names: BTreeSet<_> = files.iter().map(|file| &file.name[..]).collect();
@@ -98,7 +106,7 @@ impl Run<'_> {
         let mut bytes_done = 0;
         for Needed { name, bytes } in files {
             (self.progress)(CheckProgress { file: &name, bytes_done, bytes_total });
-            self.engine.read.check_open()?;
+            self.check_going_on()?;
             let remembered = self.engine.hashes.get(&name);
             let content = self.take_file(&name, bytes, remembered)?;
             self.engine.hashes.remember(name, content.hash);
@@ -163,7 +171,7 @@ impl Run<'_> {
         });
         let content = match remembered {
             Some(hash) => Content { bytes, hash },
-            None => whole_file::read(&*self.engine.read.storage, name)?,
+            None => whole_file::read(&*self.engine.read.storage, name, &|| self.check_going_on())?,
         };
         let shared = directory::shared_name(name, content.hash);
         let is_shared = self.known.get(&shared) == Some(&content.bytes) && self.is_whole(&shared, content)?;
@@ -180,7 +188,7 @@ impl Run<'_> {
         if length != content.bytes || !self.options.check_shared {
             return Ok(length == content.bytes);
         }
-        match whole_file::read(storage, shared) {
+        match whole_file::read(storage, shared, &|| self.check_going_on()) {
             Err(error) if error.is_damage() => Ok(false),
             found => Ok(found? == content),
         }
@@ -189,7 +197,8 @@ impl Run<'_> {
     /// Copies a file of the store. A damaged file with the same name is replaced.
     fn copy(&self, name: &str) -> Result<Content> {
         let (storage, new) = (self.directory.storage(), directory::new_name(name));
-        let content = whole_file::copy(&*self.engine.read.storage, name, storage, &new)?;
+        let source = &*self.engine.read.storage;
+        let content = whole_file::copy((source, name), (storage, &new), &|| self.check_going_on())?;
         storage.rename(&new, &directory::shared_name(name, content.hash))?;
         Ok(content)
     }

@@ -1,5 +1,6 @@
 //! Options and results of backups.
 
+use crate::engine::types::compaction::Cancellation;
 use crate::util::Error;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use std::time::Duration;
 /// // Reads the files that earlier backups have, too, and copies those again that are damaged there.
 /// let options = BackupOptions::new().check_shared(true);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackupOptions {
     /// Whether a file that an earlier backup has is read there and compared. If not, only its length is. A file that is missing
     /// or differs is copied again, which repairs the earlier backups.
     pub check_shared: bool,
+    /// Cancels the backup from another thread.
+    pub cancellation: Option<Cancellation>,
 }
 
 impl BackupOptions {
@@ -29,6 +32,12 @@ impl BackupOptions {
     #[must_use]
     pub fn check_shared(self, check_shared: bool) -> Self {
         Self { check_shared, ..self }
+    }
+
+    /// Sets the field `cancellation`.
+    #[must_use]
+    pub fn cancellation(self, cancellation: impl Into<Option<Cancellation>>) -> Self {
+        Self { cancellation: cancellation.into(), ..self }
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn verify(
         found.damage.push(error);
     }
     each_file(&description, progress, |file| {
-        match read_checked(directory, file, |name| whole_file::read(directory.storage(), name)) {
+        match read_checked(directory, file, |name| whole_file::read(directory.storage(), name, &|| Ok(()))) {
             Ok(()) => {
                 found.files += 1;
                 found.bytes += file.bytes;
@@ -87,7 +87,8 @@ fn fill(
     let mut report = RestoreReport { id: description.id, number: description.number.0, ..RestoreReport::default() };
     planted!(Bug::RestorePublishedFirst => { target.publish(state)?; });
     each_file(description, progress, |file| {
-        let copy = |shared: &str| whole_file::copy(directory.storage(), shared, target.storage(), &file.name);
+        let to = (target.storage(), &file.name[..]);
+        let copy = |shared: &str| whole_file::copy((directory.storage(), shared), to, &|| Ok(()));
         read_checked(directory, file, copy)?;
         report.files += 1;
         report.bytes += file.bytes;

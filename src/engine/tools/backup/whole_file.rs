@@ -15,17 +15,25 @@ pub(super) struct Content {
     pub(super) hash: u128,
 }
 
+/// Called before each piece; an error ends the work.
+pub(super) type Check<'a> = &'a dyn Fn() -> Result<()>;
+
 /// Reads a file.
-pub(super) fn read(storage: &dyn Storage, name: &str) -> Result<Content> {
-    read_pieces(storage, name, |_| Ok(None))
+pub(super) fn read(storage: &dyn Storage, name: &str, check: Check<'_>) -> Result<Content> {
+    read_pieces(storage, name, |_| Ok(None), check)
 }
 
 /// Copies a file to a new file of another directory, and syncs that. Its name is not durable yet.
-pub(super) fn copy(source: &dyn Storage, from: &str, target: &dyn Storage, to: &str) -> Result<Content> {
-    read_pieces(source, from, |is_aligned| {
+pub(super) fn copy(
+    (source, from): (&dyn Storage, &str),
+    (target, to): (&dyn Storage, &str),
+    check: Check<'_>,
+) -> Result<Content> {
+    let create = |is_aligned| {
         let mode = if is_aligned { OpenMode::CreateDirect } else { OpenMode::Create };
         target.open(to, mode).map(Some)
-    })
+    };
+    read_pieces(source, from, create, check)
 }
 
 /// Reads a file piece by piece, with direct I/O where that is possible, and writes it to the file that `create` returns.
@@ -33,6 +41,7 @@ fn read_pieces(
     storage: &dyn Storage,
     name: &str,
     create: impl FnOnce(bool) -> Result<Option<crate::util::sync::Arc<dyn crate::io::StorageFile>>>,
+    check: Check<'_>,
 ) -> Result<Content> {
     let bytes = storage.open(name, OpenMode::Read).map_err(Error::of_missing_file)?.length()?;
     let is_aligned = bytes.is_multiple_of(IO_ALIGNMENT as u64);
@@ -41,6 +50,7 @@ fn read_pieces(
     let target = create(is_aligned)?;
     let (mut piece, mut hasher) = (AlignedBuffer::new(PIECE_BYTES), ContentHasher::default());
     for at in (0..bytes).step_by(PIECE_BYTES) {
+        check()?;
         let piece = &mut piece[..(bytes - at).min(PIECE_BYTES as u64) as usize];
         source.read_exact_at(piece, at)?;
         hasher.add(piece);

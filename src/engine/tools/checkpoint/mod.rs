@@ -19,6 +19,7 @@ pub use report::{CheckpointOptions, CheckpointReport};
 
 use crate::engine::directory::{leveldb_guard, store_files};
 use crate::engine::engine::Engine;
+use crate::engine::types::compaction::Cancellation;
 use crate::engine::types::verification::CheckProgress;
 use crate::io::copy_into;
 use crate::manifest::{MANIFEST_NAME, ManifestState};
@@ -32,7 +33,8 @@ use target::Target;
 /// Makes a checkpoint of the open store in the directory at `path`.
 ///
 /// # Errors
-/// `InvalidArgument` if the directory is not empty or lies in the store's own; `AlreadyOpen`; the errors of a flush; `Io`.
+/// `InvalidArgument` if the directory is not empty or lies in the store's own; `AlreadyOpen`; `Cancelled`; the errors of a flush;
+/// `Io`.
 /// After an error nothing is left of the checkpoint, as far as it can be removed.
 pub(crate) fn checkpoint(
     engine: &Engine,
@@ -42,6 +44,7 @@ pub(crate) fn checkpoint(
 ) -> Result<CheckpointReport> {
     engine.read.check_open()?;
     engine.health.check()?;
+    Cancellation::check(options.cancellation.as_ref())?;
     let target = Target::create(engine.read.storage.other_directory(path)?)?;
     let mut run = Run { engine, target: &target, options, progress, report: CheckpointReport::default() };
     match run.run() {
@@ -68,7 +71,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn run(&mut self) -> Result<()> {
-        let (state, version) = source::take(self.engine)?;
+        let (state, version) = source::take(self.engine, self.options.cancellation.as_ref())?;
         self.report.number = state.incorporated.0;
         planted!(Bug::CheckpointPublishedFirst => { self.target.publish(&state)?; });
         let linked = self.link_all(&state);
@@ -78,9 +81,15 @@ impl Run<'_> {
         linked?;
         self.copy_comparator()?;
         leveldb_guard::ensure(self.target.storage());
-        // A store that was closed meanwhile may be open in another process, which removes files.
-        self.engine.read.check_open()?;
+        self.check_going_on()?;
         self.target.publish(&state)
+    }
+
+    /// An error if the checkpoint is cancelled, or the store was closed meanwhile: it may be open in another process, which
+    /// removes files.
+    fn check_going_on(&self) -> Result<()> {
+        Cancellation::check(self.options.cancellation.as_ref())?;
+        self.engine.read.check_open()
     }
 
     fn link_all(&mut self, state: &ManifestState) -> Result<()> {
@@ -89,7 +98,7 @@ impl Run<'_> {
         let mut bytes_done = 0;
         for Needed { name, bytes } in files {
             (self.progress)(CheckProgress { file: &name, bytes_done, bytes_total });
-            self.engine.read.check_open()?;
+            self.check_going_on()?;
             self.link(&name, bytes)?;
             bytes_done += bytes;
         }
@@ -112,14 +121,16 @@ impl Run<'_> {
             return Err(Error::io("link", &source.path_of(name), error));
         }
         self.report.files_copied += 1;
-        self.report.bytes_copied += copy_into(source, name, target, name).map_err(Error::of_missing_file)?;
+        let copied = copy_into((source, name), (target, name), &|| self.check_going_on());
+        self.report.bytes_copied += copied.map_err(Error::of_missing_file)?;
         Ok(())
     }
 
     /// Copies the file that names the comparator, if there is one. It is not a file of the tree, so it is not counted.
     fn copy_comparator(&self) -> Result<()> {
         let (source, target) = (&*self.engine.read.storage, self.target.storage());
-        match copy_into(source, store_files::COMPARATOR, target, store_files::COMPARATOR) {
+        let name = store_files::COMPARATOR;
+        match copy_into((source, name), (target, name), &|| self.check_going_on()) {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
             copied => copied.map(drop),
         }

@@ -1,5 +1,7 @@
 //! Options and result of a checkpoint.
 
+use crate::engine::types::compaction::Cancellation;
+
 /// Options of `Db::checkpoint_with`.
 ///
 /// ```
@@ -7,11 +9,13 @@
 /// // An error, not a copy, if the directory turns out to be on another file system.
 /// let options = CheckpointOptions::new().links_only(true);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckpointOptions {
     /// Whether a file that cannot be linked is an error. If not, it is copied.
     pub links_only: bool,
+    /// Cancels the checkpoint from another thread.
+    pub cancellation: Option<Cancellation>,
 }
 
 impl CheckpointOptions {
@@ -25,6 +29,12 @@ impl CheckpointOptions {
     #[must_use]
     pub fn links_only(self, links_only: bool) -> Self {
         Self { links_only, ..self }
+    }
+
+    /// Sets the field `cancellation`.
+    #[must_use]
+    pub fn cancellation(self, cancellation: impl Into<Option<Cancellation>>) -> Self {
+        Self { cancellation: cancellation.into(), ..self }
     }
 }
 

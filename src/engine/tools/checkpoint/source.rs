@@ -5,6 +5,7 @@ use crate::branch::{file_name, maplet_name};
 use crate::disk::Version;
 use crate::engine::engine::Engine;
 use crate::engine::state::generation::Generation;
+use crate::engine::types::compaction::Cancellation;
 use crate::format::page::PAGE_BYTES;
 use crate::io::OpenMode;
 use crate::manifest::ManifestState;
@@ -20,20 +21,25 @@ pub(in crate::engine::tools) struct Needed {
     pub(in crate::engine::tools) bytes: u64,
 }
 
-fn incorporate(engine: &Engine) -> Result<()> {
+fn incorporate(engine: &Engine, cancellation: Option<&Cancellation>) -> Result<()> {
     let background = &engine.background;
     if engine.read.expiry.due().is_some() {
         // What was written last gets its date, so that it does not grow younger in the copy.
         background.expire();
     }
-    planted!(background.generations.incorporate_all(), Bug::CheckpointWithoutSwitch => Ok(()))
+    let is_cancelled = || cancellation.is_some_and(Cancellation::is_cancelled);
+    planted!(background.generations.incorporate_all_unless(&is_cancelled), Bug::CheckpointWithoutSwitch => Ok(()))?;
+    Cancellation::check(cancellation)
 }
 
 /// Incorporates all writes that have returned. Returns the state of a store that has the tree of this one now, and no log; and
 /// the version with which the files of the tree stay.
-pub(in crate::engine::tools) fn take(engine: &Engine) -> Result<(ManifestState, Version)> {
+pub(in crate::engine::tools) fn take(
+    engine: &Engine,
+    cancellation: Option<&Cancellation>,
+) -> Result<(ManifestState, Version)> {
     loop {
-        incorporate(engine)?;
+        incorporate(engine, cancellation)?;
         // Every tree is published under this lock.
         let edits = engine.background.publisher.edits.lock();
         let view = engine.read.view.load();

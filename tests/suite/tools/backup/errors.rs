@@ -2,7 +2,7 @@
 
 use super::{BACKUPS, World, backups, both, restored, shared_files};
 use crate::support::tiny;
-use alluvium::{Backups, Db, DiskComponent, Error};
+use alluvium::{BackupOptions, Backups, Cancellation, Db, DiskComponent, Error};
 use std::path::Path;
 
 fn world() -> World {
@@ -61,6 +61,40 @@ fn closing_ends_a_backup() {
     assert_eq!(shared_files(&world.disk), files);
 }
 
+/// Cancelled before the call, or at any of its files: the earlier backup and the store are as before, and nothing else is left.
+#[test]
+fn a_cancelled_backup_leaves_the_earlier_ones_as_before() {
+    let mut world = world();
+    world.write(50);
+    let before = world.disk.at(BACKUPS).current_image();
+    let mut call = 0;
+    let report = loop {
+        let (cancellation, mut calls) = (Cancellation::new(), 0);
+        let options = BackupOptions::new().check_shared(true).cancellation(cancellation.clone());
+        if call == 0 {
+            cancellation.cancel();
+        }
+        let outcome = world.db.backup_with(BACKUPS, &options, &mut |_| {
+            calls += 1;
+            if calls == call {
+                cancellation.cancel();
+            }
+        });
+        if calls < call {
+            break outcome.unwrap();
+        }
+        assert!(matches!(outcome, Err(Error::Cancelled)), "{call}: {outcome:?}");
+        assert_eq!(calls, call);
+        let after = world.disk.at(BACKUPS).current_image();
+        assert!(before == after, "{call}: {:?} became {:?}", before.keys(), after.keys());
+        call += 1;
+    };
+    // One call for each file, one for the manifest, and the one before which there was nothing to cancel.
+    assert_eq!((report.id, report.files_new + report.files_shared), (2, call - 2), "{report:?}");
+    assert!(restored(&world.disk, 2, "after cancelled ones", both) == world.pairs);
+    assert!(both(&world.db) == world.pairs);
+}
+
 /// One process at a time writes there; none removes files that another one reads.
 #[test]
 fn writers_exclude_each_other() {
@@ -105,7 +139,7 @@ fn what_is_no_place_for_backups_is_refused() {
         assert!(matches!(error, Error::InvalidArgument(_)) && error.to_string().contains(text), "{error}");
     };
     for inside in ["store", "store/backups"] {
-        refused(&at(inside), "lies in the directory of the store");
+        refused(&at(inside), "lies in the directory");
     }
     std::fs::create_dir(at("full")).unwrap();
     std::fs::write(at("full").join("thesis.txt"), "years of work").unwrap();
@@ -143,7 +177,10 @@ fn what_is_no_place_for_backups_is_refused() {
         assert!(backups.restore(1, at(target)).is_err(), "{target}");
     }
     let error = backups.restore(1, at("a/b/backups/inside")).unwrap_err();
-    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    // Regression test: the text called it the directory of the store.
+    assert!(matches!(error, Error::InvalidArgument(_)) && !error.to_string().contains("store;"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("lies in the directory") && text.contains("a/b/backups; choose one outside"), "{text}");
     std::fs::create_dir(at("empty")).unwrap();
     backups.restore(1, at("empty")).unwrap();
     let restored = Db::open(at("empty"), tiny()).unwrap();

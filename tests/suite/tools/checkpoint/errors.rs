@@ -4,7 +4,7 @@ use super::{COPY, World, both, check_files, open};
 use crate::support::tiny;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::storage::{MemoryStorage, Storage};
-use alluvium::{CheckpointOptions, Db, DiskComponent, Error, Options};
+use alluvium::{Cancellation, CheckpointOptions, Db, DiskComponent, Error, Options};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -126,6 +126,46 @@ fn closing_ends_a_checkpoint() {
     assert!(both(&open(&world.disk).unwrap()) == world.pairs);
 }
 
+/// Cancelled before the call, or at any of its files, linked or copied: nothing is left, and the store is as before.
+#[test]
+fn a_cancelled_checkpoint_leaves_nothing() {
+    for fault in [None, Some("(link) -> exdev part=none")] {
+        let mut world = world();
+        world.write(50);
+        if let Some(fault) = fault {
+            world.disk.inject(fault);
+        }
+        let cancelled_at = |call: u64| {
+            let (cancellation, mut calls) = (Cancellation::new(), 0);
+            let options = CheckpointOptions::new().cancellation(cancellation.clone());
+            if call == 0 {
+                cancellation.cancel();
+            }
+            let outcome = world.db.checkpoint_with(COPY, &options, &mut |_| {
+                calls += 1;
+                if calls == call {
+                    cancellation.cancel();
+                }
+            });
+            (outcome, calls)
+        };
+        let mut call = 0;
+        let report = loop {
+            let (outcome, calls) = cancelled_at(call);
+            if calls < call {
+                break outcome.unwrap();
+            }
+            assert!(matches!(outcome, Err(Error::Cancelled)), "{call}: {outcome:?}");
+            assert_eq!((calls, exists(&world.copy())), (call, false), "{call}");
+            call += 1;
+        };
+        // One call for each file, one for the manifest, and the one before which there was nothing to cancel.
+        assert_eq!(report.files_linked + report.files_copied, call - 2, "{report:?}");
+        assert!(both(&open(&world.copy()).unwrap()) == world.pairs);
+        assert!(both(&world.db) == world.pairs);
+    }
+}
+
 #[test]
 fn what_is_no_place_for_a_checkpoint_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -139,7 +179,7 @@ fn what_is_no_place_for_a_checkpoint_is_refused() {
         assert!(error.to_string().contains(text), "{}: {error}", path.display());
     };
     std::os::unix::fs::symlink(at("store"), at("link")).unwrap();
-    let lies = "lies in the directory of the store";
+    let lies = "lies in the directory";
     for inside in ["store", "store/copy", "store/a/b", "link/copy", "other/../store/copy"] {
         std::fs::create_dir_all(at("other")).unwrap();
         refused(&at(inside), lies);
@@ -151,6 +191,11 @@ fn what_is_no_place_for_a_checkpoint_is_refused() {
     assert_eq!(names(&at("full")), ["thesis.txt"]);
     std::fs::write(at("file"), "just a file").unwrap();
     refused(&at("file"), "file");
+    // Regression tests: "cannot create directory : not a directory", and "File exists" for something that is not there.
+    refused(Path::new(""), "the path of the directory is empty");
+    std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+    refused(&at("dangling"), "it is a symbolic link to something that does not exist");
+    refused(&at("dangling/copy"), "it is a symbolic link to something that does not exist");
     db.checkpoint(at("copy")).unwrap();
     refused(&at("copy"), "is not empty");
     let copy = Db::open(at("copy"), tiny()).unwrap();
