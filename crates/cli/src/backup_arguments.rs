@@ -36,6 +36,8 @@ pub enum BackupAction {
 /// Make a backup of the store; the directory is created if it is missing
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The store must not be open in another process: a program that has it open makes its own backups (`Db::backup`), while it writes.
+
 The command may be killed at any time: the earlier backups stay whole, and the next one removes what was left.
 
 Examples:

@@ -151,12 +151,13 @@ pub fn message_of(error: &Error) -> String {
 }
 
 /// What the texts of some errors name, and what that is on the command line.
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 12] = [
     (", and `create_if_missing` is not set", "; `put`, `load`, `import` and `keyspaces create` create a store"),
     ("`disk_component` asks for", "--component asks for"),
     ("`disk_component` unset (on the command line --component)", "--component out"),
     ("(`Db::convert`, `alluvium convert`)", "with `convert`"),
     ("open it with `Options::merge_operator`", "choose one with `merge --operator`"),
+    ("open it with `Options::change_retention`", "`alluvium changes keep` makes it keep what is written from then on"),
     ("create it with `KeyspaceOptions::merge_operator`", "choose one with `merge --operator`"),
     (
         "the default keyspace has the options of the store (`Options`), and none of `KeyspaceOptions`",

@@ -10,7 +10,8 @@ use std::process::Stdio;
 fn keeping() -> Store {
     let store = Store::new();
     store.put("before", "it");
-    store.run(&["changes"]).refused(2, "the store keeps no changes");
+    // Regression test: the message named an option of the library.
+    store.run(&["changes"]).refused(2, "the store keeps no changes; `alluvium changes keep`");
     assert_eq!(store.run(&["changes", "keep", "64M", "--age", "7d"]).expect(0).text(), "");
     store
 }

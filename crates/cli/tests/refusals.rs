@@ -161,7 +161,7 @@ fn messages_speak_of_commands_and_flags() {
     store.run(&["keyspaces", "create", "plain"]).expect(0);
     store.run(&["keyspaces", "create", "visits", "--operator", "add", "--durability", "sync"]).expect(0);
     store.run(&["keyspaces", "create", "aging", "--expiry", "1h"]).expect(0);
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (
             &["put", "--component", "leveled", "a", "1"],
             "so leave --component out, or convert the closed store with `convert`",
@@ -176,11 +176,15 @@ fn messages_speak_of_commands_and_flags() {
         (&["keyspaces", "create", "default", "--operator", "add"], "`merge --operator` chooses its merge operator"),
         (&["keyspaces", "set", "default", "--expiry", "1h"], "the default keyspace has no options of its own"),
         (&["keyspaces", "drop", "default"], "`keyspaces clear default` empties it"),
+        (&["merge", "--keyspace", "aging", "a", "1"], "a keyspace with an expiry has no merges, because"),
         (&["get", "a", "--memory", "1"], "--memory is 1 bytes, at least"),
+        (&["get", "a", "--memory", "999999999G"], "are allowed; the default is a quarter of the machine's memory"),
     ];
     for (arguments, text) in cases {
         let done = store.run(arguments);
-        for name in ["Options", "create_if_missing", "disk_component", "memory_budget", "::", "`update`", "`clear`"] {
+        for name in
+            ["Options", "create_if_missing", "disk_component", "memory_budget", "::", "`update`", "`clear`", "None"]
+        {
             assert!(!done.err.contains(name), "{name}: {done:?}");
         }
         done.refused(2, text);

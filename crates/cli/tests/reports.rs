@@ -54,7 +54,7 @@ fn a_checkpoint_is_a_second_store() {
         assert!(table.text().contains(text), "{}", table.text());
     }
     store.run(&["checkpoint", &path("copy")]).refused(2, "is not empty");
-    store.run(&["checkpoint", &path("store/copy")]).refused(2, "lies in the directory of the store");
+    store.run(&["checkpoint", &path("store/copy")]).refused(2, "lies in the directory");
     store.run(&["destroy", "--yes"]).expect(0);
     for name in ["copy", "second"] {
         let copy = |arguments: &[&str]| finish(command(&[&["--db", &path(name)], arguments].concat()), b"");

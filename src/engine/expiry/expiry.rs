@@ -124,6 +124,11 @@ impl Expiry {
         self.is_written.store(true, Ordering::Release);
     }
 
+    /// Whether the pairs of a keyspace expire. Waits for a tick.
+    pub(crate) fn has(&self, keyspace: KeyspaceId) -> bool {
+        self.state.lock().limits.contains_key(&keyspace)
+    }
+
     /// A moment begins with its number. Neither waits nor allocates.
     pub(crate) fn begin(&self, moment: &Moment, number: SequenceNumber) {
         self.history.begin(moment, number);

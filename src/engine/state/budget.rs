@@ -119,7 +119,7 @@ impl Budget {
         }
         if total > BUDGET_MAX {
             return Err(Error::InvalidArgument(format!(
-                "memory_budget is {total} bytes, at most {BUDGET_MAX} are allowed; None takes a quarter of the machine's memory, at most 1 GiB"
+                "memory_budget is {total} bytes, at most {BUDGET_MAX} are allowed; the default is a quarter of the machine's memory, at most 1 GiB"
             )));
         }
         check_write_limit(options.background_write_limit)?;
@@ -133,7 +133,7 @@ impl Budget {
         }
         if workers > THREADS_MAX {
             return Err(Error::InvalidArgument(format!(
-                "background_threads is {workers}, at most {THREADS_MAX} are allowed; None takes as many as the machine has \
+                "background_threads is {workers}, at most {THREADS_MAX} are allowed; the default is as many as the machine has \
                  cores, up to {WORKERS_MAX}"
             )));
         }
@@ -269,7 +269,7 @@ mod tests {
         let refused = |options: Options, what: &str, found: u64, most: u64| {
             let error = Budget::new(&options).unwrap_err();
             let text = error.to_string();
-            let parts = [what, &found.to_string(), &most.to_string(), "None takes"];
+            let parts = [what, &found.to_string(), &most.to_string(), "the default is"];
             assert!(
                 matches!(error, Error::InvalidArgument(_)) && parts.iter().all(|part| text.contains(part)),
                 "{text}"

@@ -22,13 +22,24 @@ use crate::util::{Error, KeyspaceId, Result};
 impl WritePath {
     /// The merge operator of a keyspace.
     pub(crate) fn merge_operator(&self, keyspace: KeyspaceId) -> Result<Arc<dyn MergeOperator>> {
-        self.read.merge_operators.get(keyspace).ok_or_else(|| no_operator(keyspace))
+        self.read.merge_operators.get(keyspace).ok_or_else(|| self.no_operator(keyspace))
     }
 
     /// Checks an operand of a key.
     pub(crate) fn check_operand(&self, key: UserKey<&[u8]>, operand: &[u8]) -> Result<()> {
-        self.read.merge_operators.with(key.keyspace, |operator| {
-            check_operand(operator.ok_or_else(|| no_operator(key.keyspace))?, key.bytes, operand)
+        let checked = self
+            .read
+            .merge_operators
+            .with(key.keyspace, |operator| operator.map(|operator| check_operand(operator, key.bytes, operand)));
+        checked.unwrap_or_else(|| Err(self.no_operator(key.keyspace)))
+    }
+
+    /// The error of a merge in a keyspace without an operator.
+    fn no_operator(&self, keyspace: KeyspaceId) -> Error {
+        Error::InvalidArgument(match keyspace {
+            KeyspaceId::DEFAULT => "the store has no merge operator; open it with `Options::merge_operator`".into(),
+            keyspace if self.read.expiry.has(keyspace) => NO_MERGES_WITH_EXPIRY.into(),
+            _ => "the keyspace has no merge operator; create it with `KeyspaceOptions::merge_operator`".into(),
         })
     }
 
@@ -100,9 +111,6 @@ impl WritePath {
     }
 }
 
-fn no_operator(keyspace: KeyspaceId) -> Error {
-    Error::InvalidArgument(match keyspace {
-        KeyspaceId::DEFAULT => "the store has no merge operator; open it with `Options::merge_operator`".into(),
-        _ => "the keyspace has no merge operator; create it with `KeyspaceOptions::merge_operator`".into(),
-    })
-}
+/// Why there are no merges in a keyspace with an expiry, and what there is instead.
+const NO_MERGES_WITH_EXPIRY: &str = "a keyspace with an expiry has no merges, because an operand has no age of its own once it \
+                                     is folded; `update` reads and writes a value in one step";

@@ -1,5 +1,6 @@
 //! `backup`: makes, lists, verifies, restores and removes backups, with progress bars.
 
+use super::verify::without_check_hint;
 use crate::arguments::Common;
 use crate::backup_arguments::{
     Backup, BackupAction, CreateBackup, Id, ListBackups, RemoveBackups, RestoreBackup, VerifyBackups,
@@ -110,7 +111,7 @@ fn verify(common: &Common, asked: &VerifyBackups) -> Result<(), Failure> {
     }
     output.finish()?;
     for (id, found) in &found {
-        found.damage.iter().for_each(|damage| eprintln!("backup {id}: {}", message_of(damage)));
+        found.damage.iter().for_each(|damage| eprintln!("backup {id}: {}", without_check_hint(&message_of(damage))));
     }
     match found.iter().map(|(_, found)| found.damage.len() as u64).sum() {
         0 => Ok(()),
@@ -119,7 +120,7 @@ fn verify(common: &Common, asked: &VerifyBackups) -> Result<(), Failure> {
 }
 
 fn verified(id: u64, found: &BackupVerification) -> Value {
-    let damage: Vec<_> = found.damage.iter().map(ToString::to_string).collect();
+    let damage: Vec<_> = found.damage.iter().map(|damage| without_check_hint(&damage.to_string())).collect();
     json!({ "id": id, "files": found.files, "bytes": found.bytes, "damage": damage })
 }
 

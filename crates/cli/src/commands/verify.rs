@@ -64,9 +64,9 @@ fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
     report
 }
 
-/// Removes the hint to run `alluvium verify` from an error message: this is that check.
+/// Removes the hint to run a check from an error message: this is that check.
 pub fn without_check_hint(text: &str) -> String {
-    text.replace("; see `alluvium verify`", "")
+    text.replace("; see `alluvium verify`", "").replace("; see `alluvium backup verify`", "")
 }
 
 /// A damaged place as JSON.
