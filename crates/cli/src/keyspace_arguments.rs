@@ -1,6 +1,6 @@
 //! The syntax of `--keyspace` and of `keyspaces`. The doc comments are the help texts that users read.
 
-use crate::arguments::MergeOperator;
+use crate::arguments::{Compression, MergeOperator};
 use crate::duration::parse_duration;
 use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub enum KeyspaceAction {
 Examples:
   alluvium --db /tmp/store keyspaces create users
   alluvium --db /tmp/store keyspaces create visits --operator add --durability sync
-  alluvium --db /tmp/store keyspaces create sessions --expiry 8h")]
+  alluvium --db /tmp/store keyspaces create sessions --expiry 8h
+  alluvium --db /tmp/store keyspaces create documents --compression zstd")]
 pub struct CreateKeyspace {
     /// Its name
     #[arg(value_name = "NAME")]
@@ -56,6 +57,9 @@ pub struct CreateKeyspace {
     /// When its writes return [default: as the program says that opens the store]
     #[arg(long, value_name = "KIND")]
     pub durability: Option<Durability>,
+    /// How its data is stored in new files [default: as the program says that opens the store]
+    #[arg(long, value_name = "KIND")]
+    pub compression: Option<Compression>,
     /// How old its pairs get, such as 30m, 1h30m or 7d (units: ms, s, m, h, d, w), or never [default: never, or what it has]
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     pub expiry: Option<Chosen<Duration>>,
@@ -72,8 +76,11 @@ pub struct SetKeyspace {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// When its writes return: as for `create`, or as-opened, as the program says that opens the store
-    #[arg(long, value_name = "KIND", value_parser = parse_choice)]
+    #[arg(long, value_name = "KIND", value_parser = parse_durability)]
     pub durability: Option<Chosen<Durability>>,
+    /// How its data is stored in new files: as for `create`, or as-opened, as the program says that opens the store
+    #[arg(long, value_name = "KIND", value_parser = parse_compression)]
+    pub compression: Option<Chosen<Compression>>,
     /// How old its pairs get, such as 30m, 1h30m or 7d (units: ms, s, m, h, d, w), or never
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     pub expiry: Option<Chosen<Duration>>,
@@ -86,12 +93,19 @@ pub type Chosen<T> = std::result::Result<T, Unset>;
 #[derive(Clone, Copy, Debug)]
 pub struct Unset;
 
-fn parse_choice(text: &str) -> Result<Chosen<Durability>, String> {
+fn parse_durability(text: &str) -> Result<Chosen<Durability>, String> {
+    parse_choice(text, "buffered, sync, unlogged")
+}
+
+fn parse_compression(text: &str) -> Result<Chosen<Compression>, String> {
+    parse_choice(text, "none, lz4, zstd")
+}
+
+fn parse_choice<T: ValueEnum>(text: &str, kinds: &str) -> Result<Chosen<T>, String> {
     if text == "as-opened" {
         return Ok(Err(Unset));
     }
-    let expected = |_| "expected buffered, sync, unlogged or as-opened".to_string();
-    Durability::from_str(text, false).map(Ok).map_err(expected)
+    T::from_str(text, false).map(Ok).map_err(|_| format!("expected {kinds} or as-opened"))
 }
 
 fn parse_expiry(text: &str) -> Result<Chosen<Duration>, String> {

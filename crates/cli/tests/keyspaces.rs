@@ -39,7 +39,9 @@ fn options_of_a_keyspace_are_listed_and_changed() {
     store.run(&["keyspaces", "set", "sessions", "--expiry", "never"]).expect(0);
     assert_eq!(listed(&store), [of("sessions", None, None, None), visits]);
     store.run(&["get", "a", "--keyspace", "sessions"]).expect(1);
-    store.run(&["keyspaces", "set", "visits"]).refused(2, "nothing to set: pass --durability, --expiry or both");
+    store
+        .run(&["keyspaces", "set", "visits"])
+        .refused(2, "nothing to set: pass --durability, --compression or --expiry");
     store.run(&["keyspaces", "set", "other", "--expiry", "1h"]).refused(2, "no keyspace");
     store.run(&["keyspaces", "set", "default", "--expiry", "1h"]).refused(2, "default keyspace");
     store.run(&["keyspaces", "set", "visits", "--expiry", "1h"]).refused(2, "merge operator");
@@ -155,6 +157,34 @@ fn a_keyspace_has_its_own_operator_and_durability() {
     store.run(&["merge", "a", "1"]).refused(2, "no merge operator");
     merge(&["default", "--operator", "max", "a", "1"]).expect(0);
     assert_eq!(store.run(&["get", "a"]).expect(0).text(), "1\n");
+}
+
+/// Regression test: the command line could not choose it.
+#[test]
+fn a_keyspace_has_its_own_compression() {
+    let store = Store::new();
+    let keyspaces = |arguments: &[&str]| store.run(&[&["keyspaces"], arguments].concat());
+    let compression = |at: usize| listed(&store)[at]["compression"].clone();
+    for (at, kind) in ["lz4", "none", "zstd"].into_iter().enumerate() {
+        keyspaces(&["create", kind, "--compression", kind]).expect(0);
+        assert_eq!(compression(at), kind);
+    }
+    keyspaces(&["create", "lz4", "--compression", "zstd"]).refused(2, "leave --compression out");
+    keyspaces(&["set", "none", "--compression", "lz4"]).expect(0);
+    keyspaces(&["set", "zstd", "--compression", "as-opened"]).expect(0);
+    assert_eq!((compression(1), compression(2)), ("lz4".into(), serde_json::Value::Null));
+    assert!(
+        keyspaces(&["set", "none", "--compression", "flat"]).expect(2).err.contains("none, lz4, zstd or as-opened")
+    );
+    // The files of the keyspace are smaller.
+    let lines: String = (0..5000).map(|at| format!("key{at:05}\t{}\n", "sand and silt ".repeat(8))).collect();
+    keyspaces(&["create", "plain", "--compression", "none"]).expect(0);
+    let sizes = ["plain", "lz4"].map(|keyspace| {
+        store.feed(&["load", "--keyspace", keyspace], lines.as_bytes()).expect(0);
+        store.run(&["compact"]).expect(0);
+        store.run(&["stat", "--json"]).expect(0).json()["branch_bytes"].as_u64().unwrap()
+    });
+    assert!(sizes[1] - sizes[0] < sizes[0] / 2, "{sizes:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `keyspaces`: lists the keyspaces, creates one, changes its options, drops one, or empties one.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Compression};
 use crate::duration::format_duration;
 use crate::failure::Failure;
 use crate::keyspace;
@@ -83,7 +83,9 @@ fn printable(name: &str) -> String {
 
 fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
     let db = common.open_or_create()?;
-    let options = keyspace::options(create.operator).durability(create.durability.map(Durability::for_store));
+    let options = keyspace::options(create.operator)
+        .durability(create.durability.map(Durability::for_store))
+        .compression(create.compression.map(Compression::for_store));
     let keyspace = keyspace::open(&db, &create.name, options.expiry(create.expiry.and_then(Chosen::ok)))?;
     // For the store, no expiry in the options means the one that the keyspace has.
     if let (Some(Err(Unset)), Some(expiry)) = (create.expiry, keyspace.options()?.expiry) {
@@ -96,8 +98,8 @@ fn create(common: &Common, create: &CreateKeyspace) -> Result<(), Failure> {
 }
 
 fn set(common: &Common, set: &SetKeyspace) -> Result<(), Failure> {
-    if set.durability.is_none() && set.expiry.is_none() {
-        return Err(Failure::Usage("nothing to set: pass --durability, --expiry or both".to_string()));
+    if set.durability.is_none() && set.compression.is_none() && set.expiry.is_none() {
+        return Err(Failure::Usage("nothing to set: pass --durability, --compression or --expiry".to_string()));
     }
     common.refuse_other_order()?;
     let db = common.open_existing()?;
@@ -105,6 +107,9 @@ fn set(common: &Common, set: &SetKeyspace) -> Result<(), Failure> {
     let mut options = keyspace.options()?;
     if let Some(durability) = set.durability {
         options = options.durability(durability.ok().map(Durability::for_store));
+    }
+    if let Some(compression) = set.compression {
+        options = options.compression(compression.ok().map(Compression::for_store));
     }
     if let Some(expiry) = set.expiry {
         options = options.expiry(expiry.ok());
