@@ -28,7 +28,7 @@ impl Progress for BenchProgress {
     fn begin(&self, engine: &str, workload: &str, operations: Option<u64>) {
         let bar = match operations {
             Some(operations) => {
-                styled(ProgressBar::new(operations), "{msg} {bar:30} {human_pos} of {human_len}, {per_sec}, {eta} left")
+                styled(ProgressBar::new(operations), "{msg} {bar:30} {human_pos} of {human_len}, {per_sec}{left}")
             }
             None => styled(ProgressBar::no_length(), "{msg} {spinner} {human_pos}, {per_sec}, {elapsed}"),
         };

@@ -1,7 +1,9 @@
 //! Progress bars on standard error. They appear only on a terminal.
 
 use alluvium::{CheckProgress, CompactProgress};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use std::cell::Cell;
+use std::fmt::Write;
 use std::io::Read;
 
 /// The progress of a load.
@@ -15,10 +17,7 @@ impl Progress {
     /// Counts pairs up to a known total.
     pub fn of_pairs(pairs: u64) -> Self {
         let bar = ProgressBar::new(pairs);
-        Self {
-            bar: styled(bar, "{bar:30} {human_pos} of {human_len} pairs, {per_sec}, {eta} left"),
-            counts_pairs: true,
-        }
+        Self { bar: styled(bar, "{bar:30} {human_pos} of {human_len} pairs, {per_sec}{left}"), counts_pairs: true }
     }
 
     /// Counts pairs up to a total that is an estimate.
@@ -26,7 +25,7 @@ impl Progress {
     pub fn of_about_pairs(pairs: u64) -> Self {
         let bar = ProgressBar::new(pairs);
         Self {
-            bar: styled(bar, "{bar:30} {human_pos} of about {human_len} pairs, {per_sec}, {eta} left"),
+            bar: styled(bar, "{bar:30} {human_pos} of about {human_len} pairs, {per_sec}{left}"),
             counts_pairs: true,
         }
     }
@@ -35,7 +34,7 @@ impl Progress {
     pub fn of_bytes(bytes: Option<u64>) -> Self {
         let bar = match bytes {
             Some(bytes) => {
-                styled(ProgressBar::new(bytes), "{bar:30} {bytes} of {total_bytes}, {msg}, {bytes_per_sec}, {eta} left")
+                styled(ProgressBar::new(bytes), "{bar:30} {bytes} of {total_bytes}, {msg}, {bytes_per_sec}{left}")
             }
             None => styled(ProgressBar::no_length(), "{spinner} {bytes}, {msg}, {bytes_per_sec}"),
         };
@@ -77,21 +76,40 @@ impl Progress {
 #[derive(Debug)]
 pub struct CheckBar {
     bar: ProgressBar,
+    /// Whether the total was known at the last call.
+    is_known: Cell<bool>,
 }
 
 impl CheckBar {
-    /// A bar at 0.
+    /// Nothing is shown before the first call of `show`.
     pub fn new() -> Self {
-        Self { bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of {total_bytes}, {msg}, {eta} left") }
+        Self::of(ProgressBar::new(0))
+    }
+
+    fn of(bar: ProgressBar) -> Self {
+        Self { bar: styled(bar, "{msg}"), is_known: Cell::new(false) }
     }
 
     /// Shows the progress.
     pub fn show(&self, progress: CheckProgress<'_>) {
-        if !self.bar.is_hidden() {
-            self.bar.set_length(progress.bytes_total);
-            self.bar.set_position(progress.bytes_done);
-            self.bar.set_message(progress.file.to_string());
+        self.show_file(progress.file, progress.bytes_done, progress.bytes_total);
+    }
+
+    /// Without a total there is only the name of the file: a bar would be full.
+    fn show_file(&self, file: &str, bytes_done: u64, bytes_total: u64) {
+        if self.bar.is_hidden() {
+            return;
         }
+        let is_known = bytes_total > 0;
+        if self.is_known.replace(is_known) != is_known {
+            self.bar.set_style(style(if is_known { CHECK } else { "{msg}" }));
+        }
+        // At once, so that no line has the one without the other.
+        self.bar.update(|state| {
+            state.set_len(bytes_total);
+            state.set_pos(bytes_done);
+        });
+        self.bar.set_message(if is_known { format!(", {file}") } else { file.to_string() });
     }
 
     /// Removes the bar.
@@ -99,6 +117,9 @@ impl CheckBar {
         self.bar.finish_and_clear();
     }
 }
+
+/// The message is a comma and the name of the file.
+const CHECK: &str = "{bar:30} {bytes} of {total_bytes}{msg}{left}";
 
 /// The progress of a check of the file system.
 #[derive(Debug)]
@@ -109,7 +130,7 @@ pub struct KeysBar {
 impl KeysBar {
     /// A bar at 0, for about so many keys.
     pub fn new(keys: u64) -> Self {
-        Self { bar: styled(ProgressBar::new(keys), "{bar:30} {human_pos} of about {human_len} keys, {eta} left") }
+        Self { bar: styled(ProgressBar::new(keys), "{bar:30} {human_pos} of about {human_len} keys{left}") }
     }
 
     /// Shows the progress.
@@ -132,15 +153,18 @@ pub struct CompactBar {
 impl CompactBar {
     /// A bar at 0.
     pub fn new() -> Self {
-        Self {
-            bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of about {total_bytes}, {bytes_per_sec}, {eta} left"),
-        }
+        Self { bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of about {total_bytes}, {bytes_per_sec}{left}") }
     }
 
     /// Shows the progress.
     pub fn show(&self, progress: CompactProgress) {
-        self.bar.set_length(progress.bytes_total);
-        self.bar.set_position(progress.bytes_done);
+        // Without a total the bar would be full.
+        if progress.bytes_total > 0 {
+            self.bar.update(|state| {
+                state.set_len(progress.bytes_total);
+                state.set_pos(progress.bytes_done);
+            });
+        }
     }
 
     /// Removes the bar.
@@ -149,13 +173,91 @@ impl CompactBar {
     }
 }
 
-/// Sets the template of a bar. An invalid template leaves the default style: that is no reason to fail a command.
+/// Sets the template of a bar. Its key `left` is the time left, with a comma before it.
 pub fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    bar.with_style(style(template))
+}
+
+/// An invalid template is the default style: that is no reason to fail a command.
+fn style(template: &str) -> ProgressStyle {
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => style.with_key("left", write_time_left),
         Err(error) => {
             debug_assert!(false, "progress template {template:?}: {error}");
-            bar
+            ProgressStyle::default_bar()
         }
+    }
+}
+
+/// Nothing before the first progress: the time is unknown then, and not zero.
+fn write_time_left(state: &ProgressState, out: &mut dyn Write) {
+    if state.pos() > 0 {
+        // Writing to a string does not fail.
+        let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::{ProgressDrawTarget, TermLike};
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    /// A terminal that keeps all that is written.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            200
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            let text = text.trim();
+            if !text.is_empty() {
+                self.0.lock().unwrap().push(text.to_owned());
+            }
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Regression test: a check began with "0 B of 0 B" in a full bar, then showed "0 B of 56.41 MiB, , 0s left".
+    #[test]
+    fn a_check_shows_only_what_is_known() {
+        let terminal = Terminal::default();
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = CheckBar::of(ProgressBar::with_draw_target(Some(0), target));
+        let taken = || std::mem::take(&mut *terminal.0.lock().unwrap());
+        bar.show_file("MANIFEST", 0, 0);
+        assert_eq!(taken().last().map(String::as_str), Some("MANIFEST"));
+        bar.show_file("000001.branch", 0, 4096);
+        let lines = taken();
+        assert!(lines.last().unwrap().ends_with(" 0 B of 4.00 KiB, 000001.branch"), "{lines:?}");
+        bar.show_file("000002.branch", 1024, 4096);
+        let lines = [lines, taken()].concat();
+        let last = lines.last().unwrap();
+        assert!(last.contains("1.00 KiB of 4.00 KiB, 000002.branch, ") && last.ends_with(" left"), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains(", ,") && !line.contains("of 0 B")), "{lines:?}");
     }
 }
