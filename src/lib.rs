@@ -44,7 +44,10 @@
 //!
 //! - `async`: `AsyncDb`, whose methods are futures.
 //! - `metrics`: `Db::publish_metrics` passes the figures of a store to the crate `metrics`.
+//! - `tracing`: `TracingListener` passes the events of a store to the crate `tracing`.
+//! - `zstd`: `Compression::Zstd`.
 //! - `testing`: the simulated disk, and other interfaces that only tests use. They may change at any time.
+//! - `planted-bugs`, `model-checking`: deliberate bugs, and locks that a model checker schedules, for the tests of this repository.
 
 #[cfg(feature = "async")]
 mod aio;

@@ -127,7 +127,8 @@ pub struct Options {
     pub latencies: bool,
     /// How much of what is written is kept for followers; see `Db::changes`. The store remembers it: later openings that leave it
     /// out keep as much. `None`: what the store remembers; nothing, at first. `ChangeRetention::OFF` ends it.
-    /// Under full load writers are slowed to about a third: all that they write is copied once more, in order.
+    /// Under full load writers have about 0.7 times their speed (`docs/performance.md`): all that they write is copied once more, in
+    /// order.
     pub change_retention: Option<ChangeRetention>,
     /// Recovers as after a power loss, even if the log was written since the last boot, or its newest part (a file
     /// `*.shadow`) is missing. Buffered writes since the last sync may be lost.
