@@ -322,6 +322,8 @@ fn options_are_remembered_checked_and_changed() {
     let other = db.keyspace("own", KeyspaceOptions::new().expiry(EXPIRY * 2));
     assert!(matches!(other, Err(Error::KeyspaceMismatch { what: "expiry", .. })), "{other:?}");
     refused(own.set_options(own.options().unwrap().merge_operator(Add)).map(|()| own.clone()), "merge operator");
+    // Regression test: the advice was to create it with a merge operator, which is refused.
+    refused(own.merge("a", "1").map(|()| own.clone()), "a keyspace with an expiry has no merges");
     // Regression test: the text said that an absent expiry was that of the store, and that options were as at the creation.
     let plain = db.keyspace("plain", KeyspaceOptions::new()).unwrap();
     let differs = || db.keyspace("plain", expiring()).unwrap_err().to_string();
