@@ -149,7 +149,7 @@ pub struct Unmount {
 This checks what the file system has stored: names, links, sizes, numbers. `alluvium verify` checks the files of the
 store. Nothing is changed. It works while the file system is mounted: then it shows one moment.
 
-Orphans are files that were open when they were removed. The next mount deletes those of a process that has died.
+Orphans are files that were in use when they were removed. The next mount deletes those of a process that has died.
 
 Examples:
   alluvium check /tmp/store

@@ -114,6 +114,17 @@ fn measured(layout: Layout) -> Vec<(&'static str, [u64; 6])> {
     add("rmdir", cost(fs, || fs.rmdir(ROOT, b"directory").unwrap()));
     add("unlink 1000 bytes", cost(fs, || fs.unlink(ROOT, b"dead").unwrap()));
     add("unlink 1 MiB", cost(fs, || fs.unlink(ROOT, b"large").unwrap()));
+    // As the kernel does it: lookup, unlink, forget.
+    for name in [&b"seen"[..], b"seen, medium"] {
+        let bytes = if name == b"seen" { 1000 } else { 10_000 };
+        make(fs, name, bytes);
+        let what = if bytes == 1000 {
+            "unlink 1000 bytes that were looked up"
+        } else {
+            "unlink 10,000 bytes that were looked up"
+        };
+        add(what, cost(fs, || with(fs, name, |_| fs.unlink(ROOT, name))));
+    }
     add(
         "readdirplus of 6 names, one linked twice",
         cost(fs, || {
@@ -153,6 +164,8 @@ const EXPECTED: &[([u64; 6], Option<[u64; 6]>)] = &[
     ([1, 1, 1, 0, 1, 1], None),
     ([1, 1, 2, 0, 0, 1], Some([1, 1, 1, 0, 0, 1])),
     ([1, 1, 1, 1, 0, 1], None),
+    ([2, 3, 4, 0, 0, 2], Some([2, 1, 1, 0, 0, 1])),
+    ([2, 3, 4, 0, 0, 2], None),
     ([1, 0, 0, 0, 1, 0], None),
 ];
 

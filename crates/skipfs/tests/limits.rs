@@ -64,6 +64,8 @@ fn limits_hold_and_are_shown() {
         fs.unlink(ROOT, b"file").unwrap();
         assert_eq!(free(&fs), (0, 1), "{layout:?}");
         fs.release(file).unwrap();
+        assert_eq!(free(&fs), (0, 1), "{layout:?}: it is still looked up");
+        fs.forget(file, 2);
         assert_eq!(free(&fs), (100, 2), "{layout:?}");
     }
 }

@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, Permi
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A store with a file system, and a mount point.
 struct Place {
@@ -220,6 +221,50 @@ fn open_files_behave() {
         assert_eq!((again.metadata().unwrap().len(), file.metadata().unwrap().len()), (0, 0));
         // The kernel's own end of an I/O past its page cache.
         drop(OpenOptions::new().write(true).custom_flags(libc::O_SYNC).open(&path).unwrap());
+    });
+}
+
+/// Regression test: an inode went with its last name although the kernel still had it. A file that was replaced between the
+/// kernel's lookup and its open, or that a descriptor without access refers to, could not be opened: ESTALE.
+#[test]
+fn files_that_were_removed_or_replaced_can_be_opened() {
+    everywhere("files_that_were_removed_or_replaced_can_be_opened", |root| {
+        let path = root.join("file");
+        for (size, replaces) in [(500, false), (500, true), (100_000, false), (100_000, true)] {
+            fs::write(&path, vec![b'x'; size]).unwrap();
+            let descriptor = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
+            if replaces {
+                fs::write(root.join("new"), "other").unwrap();
+                fs::rename(root.join("new"), &path).unwrap();
+            } else {
+                fs::remove_file(&path).unwrap();
+            }
+            let again = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+            assert_eq!(fs::read(&again).unwrap(), vec![b'x'; size]);
+            let mut file = OpenOptions::new().append(true).open(&again).unwrap();
+            file.write_all(b"yz").unwrap();
+            drop(file);
+            assert_eq!(fs::read(&again).unwrap(), [&vec![b'x'; size][..], b"yz"].concat());
+            assert_eq!(descriptor.metadata().unwrap().nlink(), 0);
+        }
+
+        fs::write(&path, [b'0'; 800]).unwrap();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        let found = fs::read(&path).unwrap_or_else(|error| panic!("{error}"));
+                        assert!(found.len() == 800 && found.iter().all(|byte| *byte == found[0]));
+                    }
+                });
+            }
+            for round in 0..1000 {
+                fs::write(root.join("new"), [b'0' + (round % 10) as u8; 800]).unwrap();
+                fs::rename(root.join("new"), &path).unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
     });
 }
 

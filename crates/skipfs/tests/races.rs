@@ -87,6 +87,51 @@ fn change<S: Store>(fs: &SkipFs<S>, directories: &[u64], random: &mut Random) ->
     !result.is_err_and(|error| error.errno() == libc::EIO)
 }
 
+/// A file is replaced again and again while others look it up, open it, read it and forget it, as the kernel does. No open
+/// fails, no content is mixed, and nothing is left over.
+#[test]
+fn files_that_are_replaced_can_be_opened() {
+    for (layout, size) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 500), (layout, 20_000)]) {
+        let fs = new_fs(&small(layout));
+        let make = |name: &[u8], byte: u8| {
+            let ino = fs.create(ROOT, name, 0o644, CALLER).unwrap().ino;
+            fs.write(ino, 0, &vec![byte; size], WriteOptions::default()).unwrap();
+            fs.release(ino).unwrap();
+            fs.forget(ino, 1);
+        };
+        make(b"file", 0);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        let ino = fs.lookup(ROOT, b"file").unwrap().ino;
+                        fs.open_file(ino, false).unwrap_or_else(|error| panic!("{layout:?}, {size}: {error}"));
+                        let bytes = fs.read(ino, 0, 1 << 20).unwrap();
+                        assert!(bytes.len() == size && bytes.iter().all(|byte| *byte == bytes[0]));
+                        // In both orders.
+                        if bytes[0].is_multiple_of(2) {
+                            fs.forget(ino, 1);
+                            fs.release(ino).unwrap();
+                        } else {
+                            fs.release(ino).unwrap();
+                            fs.forget(ino, 1);
+                        }
+                    }
+                });
+            }
+            for round in 0..1500 {
+                make(b"new", round as u8);
+                fs.rename(ROOT, b"new", ROOT, b"file", RenameMode::Replace).unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        let report = check(fs.store()).unwrap();
+        assert!(report.is_sound() && report.orphans.is_empty() && report.files == 1, "{layout:?}: {report:#?}");
+        assert_eq!(fs.inodes_in_use(), 1);
+    }
+}
+
 /// A directory whose number is smaller than its parent's is locked after it, while another thread locks the two in the
 /// order of their numbers. Without rule 4 of `fs/mod.rs` they wait for each other.
 #[test]

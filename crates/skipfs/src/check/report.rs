@@ -13,7 +13,7 @@ pub struct Report {
     pub bytes: u64,
     /// The sum of what is allocated for them: without holes, in blocks of 4 KiB.
     pub allocated: u64,
-    /// Inodes without names, which were open when the file system was last closed or crashed. The next opening deletes
+    /// Inodes without names, which were in use when the file system was last closed or crashed. The next opening deletes
     /// them.
     pub orphans: Vec<u64>,
     /// What is wrong, a line each: the key, what was expected, what was found.

@@ -5,7 +5,7 @@
 //! | `c` ino: u64, chunk: u32, block: u8 | content: block 0 is the base of the chunk, 1 to 64 the blocks over it |
 //! | `d` directory: u64, name | an entry (`entry.rs`) |
 //! | `i` ino: u64 | an inode record that is in no entry (`record.rs`) |
-//! | `o` ino: u64 | empty: the inode has no name, but was open |
+//! | `o` ino: u64 | empty: the inode has no name, but was in use |
 //! | `s` | the superblock (`superblock.rs`) |
 //! | `u` | what is used of the limits, while the file system is closed (`usage.rs`) |
 //! | `x` ino: u64, name | the value of an extended attribute |

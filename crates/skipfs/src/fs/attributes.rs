@@ -51,14 +51,15 @@ impl<S: Store> SkipFs<S> {
         let mut locks = self.lock(&[ino])?;
         let mut changes = Changes::new();
         let now = changes.now;
-        let is_deleted = locks.state(ino)?.is_deleted;
         let mut record = record_of(locks.state(ino)?)?.clone();
         if let Some(size) = set.size {
             let former = record.attributes.size;
             match record.attributes.kind {
-                FileKind::File if is_deleted => return Err(FsError::new(libc::ESTALE)),
                 FileKind::File if size > FILE_BYTES_MAX => return Err(FsError::new(libc::EFBIG)),
-                FileKind::File => truncate(self, &mut changes.batch, &mut record, size)?,
+                FileKind::File => {
+                    changes.keep(&locks, ino)?;
+                    truncate(self, &mut changes.batch, &mut record, size)?;
+                }
                 FileKind::Directory => return Err(FsError::new(libc::EISDIR)),
                 _ => return Err(FsError::new(libc::EINVAL)),
             }

@@ -3,11 +3,20 @@
 //! The states in memory stay as they are until the batch is committed. A request that fails has changed nothing.
 
 use super::counts::Growth;
-use super::inodes::{Location, State, record_of};
+use super::inodes::{Kept, Location, State, record_of};
 use super::locks::LockSet;
 use crate::error::{FsError, FsResult};
 use crate::format::{CHUNK_BYTES, FileKind, Record, Timestamp, key};
 use crate::store::{Batch, Change};
+
+/// Which inodes without names go at once, because nothing uses them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unused {
+    /// Those that are neither open nor looked up.
+    Closed,
+    /// Those that are not open. What was looked up before cannot be opened any more.
+    LookedUp,
+}
 
 /// The changes of a request.
 pub(super) struct Changes {
@@ -24,7 +33,7 @@ impl Changes {
         Self { batch: Batch::new(), now: Timestamp::now(), states: Vec::new(), created: Growth::default() }
     }
 
-    /// The new state of a locked inode. Its record will be put where the state says, unless it is deleted.
+    /// The new state of a locked inode. Its record will be put where the state says, if it is stored.
     pub(super) fn state(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<&mut State> {
         let place = match self.states.iter().position(|(changed, _)| *changed == ino) {
             Some(place) => place,
@@ -66,27 +75,51 @@ impl Changes {
         Ok(record)
     }
 
-    /// A name of an inode that is no directory goes. With the last one the inode goes, too, or becomes an orphan if it
-    /// is open. The entry itself is the caller's to delete.
-    pub(super) fn drop_link(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<()> {
+    /// A name of an inode that is no directory goes. With the last one the inode goes, too, unless it is in use: then it
+    /// stays in memory if its record is all of it, and otherwise becomes an orphan. The entry itself is the caller's to
+    /// delete.
+    pub(super) fn drop_link(&mut self, locks: &LockSet<'_>, ino: u64, unused: Unused) -> FsResult<()> {
         let attributes = &mut self.touch(locks, ino)?.attributes;
         attributes.nlink = attributes.nlink.saturating_sub(1);
         if attributes.nlink > 0 {
             return Ok(());
         }
-        if self.state(locks, ino)?.opens > 0 {
-            self.state(locks, ino)?.location = Location::Own;
-            self.batch.put(key::orphan(ino), []);
-            return Ok(());
+        let state = self.state(locks, ino)?;
+        let is_in_use = state.opens > 0 || (unused == Unused::Closed && locks.pin(ino)?.is_looked_up());
+        match is_in_use {
+            false => self.delete(locks, ino, Kept::Nowhere),
+            true if is_all_in_record(record_of(state)?) => self.delete(locks, ino, Kept::Memory),
+            true => {
+                state.location = Location::Own;
+                self.batch.put(key::orphan(ino), []);
+                Ok(())
+            }
         }
-        self.delete(locks, ino)
     }
 
-    /// Deletes everything of an inode except its entry. What is in memory still shows what it was.
-    pub(super) fn delete(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<()> {
+    /// The request is about to change content or extended attributes of an inode. If that is only in memory, it becomes
+    /// an orphan in the store, as if it had been one since it lost its name.
+    pub(super) fn keep(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<()> {
+        let former = locks.state(ino)?;
+        former.check_kept()?;
+        if former.kept == Kept::Memory {
+            let state = self.state(locks, ino)?;
+            (state.kept, state.location) = (Kept::Stored, Location::Own);
+            self.batch.put(key::orphan(ino), []);
+        }
+        Ok(())
+    }
+
+    /// Whether an inode is an orphan with this request, and not open.
+    pub(super) fn is_closed_orphan(&mut self, locks: &LockSet<'_>, ino: u64) -> FsResult<bool> {
+        Ok(self.state(locks, ino)?.is_closed_orphan())
+    }
+
+    /// Deletes everything of an inode in the store except its entry.
+    pub(super) fn delete(&mut self, locks: &LockSet<'_>, ino: u64, kept: Kept) -> FsResult<()> {
         let state = self.state(locks, ino)?;
         let is_own = state.location == Location::Own;
-        state.is_deleted = true;
+        state.kept = kept;
         let record = record_of(state)?.clone();
         if is_own {
             self.batch.delete(key::inode(ino));
@@ -105,10 +138,10 @@ impl Changes {
         let mut growth = self.created;
         for (ino, state) in &self.states {
             let former = locks.state(*ino)?;
-            if !former.is_deleted {
+            if former.is_stored() {
                 growth.remove(record_of(former)?);
             }
-            if !state.is_deleted {
+            if state.is_stored() {
                 growth.add(record_of(state)?);
             }
         }
@@ -130,7 +163,7 @@ impl Changes {
     /// The whole batch, and the states.
     pub(super) fn finish(mut self) -> FsResult<(Batch, Vec<(u64, State)>)> {
         for (ino, state) in &self.states {
-            if state.is_deleted {
+            if !state.is_stored() {
                 continue;
             }
             let key = match &state.location {
@@ -143,9 +176,9 @@ impl Changes {
     }
 }
 
-/// Whether the new states differ from the locked ones in times only, apart from those of deleted inodes.
+/// Whether the new states differ from the locked ones in times only, apart from those of inodes that leave the store.
 pub(super) fn is_only_times(states: &[(u64, State)], locks: &LockSet<'_>) -> FsResult<bool> {
-    for (ino, state) in states.iter().filter(|(_, state)| !state.is_deleted) {
+    for (ino, state) in states.iter().filter(|(_, state)| state.is_stored()) {
         let before = locks.state(*ino)?;
         let mut record = record_of(state)?.clone();
         let old = record_of(before)?;
@@ -155,6 +188,13 @@ pub(super) fn is_only_times(states: &[(u64, State)], locks: &LockSet<'_>) -> FsR
         }
     }
     Ok(true)
+}
+
+/// Whether an inode has neither content nor extended attributes outside its record.
+fn is_all_in_record(record: &Record) -> bool {
+    let attributes = &record.attributes;
+    let has_content = attributes.kind == FileKind::File && !record.is_inline && attributes.size > 0;
+    !has_content && !record.has_attributes
 }
 
 /// Deletes the content of a file, wherever it is outside its record. One key if there can be only one.

@@ -177,6 +177,8 @@ impl<S: Store> SkipFs<S> {
             Visitor::Plain(visit) => visit(found),
             Visitor::Plus(visit) => {
                 let child = self.adopt(handle.ino, name, entry.clone(), handle.seen_removals);
+                // Under the lock: a removal of the name must see it. So does what the visit passes on at once.
+                child.look_up();
                 // Unlocked: waiting for the child must not hold up others (rule 4).
                 drop(state);
                 visit_child(self, &child, found, visit)?
@@ -205,6 +207,7 @@ impl<S: Store> SkipFs<S> {
             Visitor::Plus(visit) => {
                 let state = self.read_locked(directory)?;
                 let child = self.find(directory.ino, name)?;
+                child.iter().for_each(Pin::look_up);
                 drop(state);
                 match child {
                     Some(child) => {
@@ -257,19 +260,17 @@ impl Visitor<'_> {
     }
 }
 
-/// Visits an entry with its attributes, and adds a lookup if it is taken.
+/// Visits an entry with its attributes. Requires a lookup for it, and takes it back unless the entry is taken.
 fn visit_child<S: Store>(
     fs: &SkipFs<S>,
     child: &Pin<'_>,
     entry: DirectoryEntry<'_>,
     visit: &mut dyn FnMut(DirectoryEntry<'_>, &Attributes) -> Visit,
 ) -> FsResult<Visit> {
-    let attributes = record_of(&*fs.read_locked(child)?)?.attributes;
-    // Before the visit: what it passes on may be used at once.
-    child.look_up();
-    let visit = visit(entry, &attributes);
-    if visit == Visit::Full {
+    let attributes = fs.read_locked(child).and_then(|state| Ok(record_of(&state)?.attributes));
+    let visit = attributes.map(|attributes| visit(entry, &attributes));
+    if !matches!(visit, Ok(Visit::Taken)) {
         fs.forget(child.ino, 1);
     }
-    Ok(visit)
+    visit
 }

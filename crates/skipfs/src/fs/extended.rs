@@ -1,7 +1,7 @@
 //! Extended attributes.
 
 use super::change::Changes;
-use super::inodes::{State, record_of};
+use super::inodes::record_of;
 use super::system::SkipFs;
 use crate::error::{FsError, FsResult};
 use crate::format::{Key, NAME_BYTES_MAX, Record, key};
@@ -46,7 +46,7 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::new(libc::E2BIG));
         }
         let mut locks = self.lock(&[ino])?;
-        check_exists(locks.state(ino)?)?;
+        locks.state(ino)?.check_kept()?;
         let key = key::attribute(ino, name);
         if mode != SetMode::Any {
             let exists = record_of(locks.state(ino)?)?.has_attributes && self.store.get(&key)?.is_some();
@@ -57,6 +57,7 @@ impl<S: Store> SkipFs<S> {
             }
         }
         let mut changes = Changes::new();
+        changes.keep(&locks, ino)?;
         changes.touch(&locks, ino)?.has_attributes = true;
         changes.batch.put(key, value);
         self.commit(changes, &mut locks)
@@ -107,7 +108,7 @@ impl<S: Store> SkipFs<S> {
     pub fn removexattr(&self, ino: u64, name: &[u8]) -> FsResult<()> {
         check_attribute_name(name)?;
         let mut locks = self.lock(&[ino])?;
-        check_exists(locks.state(ino)?)?;
+        locks.state(ino)?.check_kept()?;
         let key = key::attribute(ino, name);
         if !record_of(locks.state(ino)?)?.has_attributes || self.store.get(&key)?.is_none() {
             return Err(FsError::new(libc::ENODATA));
@@ -132,8 +133,4 @@ impl<S: Store> SkipFs<S> {
         }
         Ok(())
     }
-}
-
-fn check_exists(state: &State) -> FsResult<()> {
-    if state.is_deleted { Err(FsError::new(libc::ESTALE)) } else { Ok(()) }
 }

@@ -32,6 +32,17 @@ pub(super) enum Location {
     Own,
 }
 
+/// Where an inode is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// In the store.
+    Stored,
+    /// Only in memory: it lost its last name while it was in use, and its record is all of it.
+    Memory,
+    /// Nowhere. What is in memory shows what it was.
+    Nowhere,
+}
+
 /// What may change of an inode. Its lock protects all of it.
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -40,8 +51,7 @@ pub(super) struct State {
     pub(super) record: Option<Record>,
     /// How often it is open.
     pub(super) opens: u64,
-    /// Whether nothing of it is in the store any more.
-    pub(super) is_deleted: bool,
+    pub(super) kept: Kept,
     /// Changes with the entries of a directory, and with each stay in the table: no two states of the entries that a
     /// table has seen have the same.
     pub(super) entries: EntriesVersion,
@@ -62,7 +72,28 @@ impl EntriesVersion {
 
 impl State {
     pub(super) fn new(location: Location, record: Option<Record>) -> Self {
-        Self { location, record, opens: 0, is_deleted: false, entries: EntriesVersion::default() }
+        Self { location, record, opens: 0, kept: Kept::Stored, entries: EntriesVersion::default() }
+    }
+}
+
+impl State {
+    /// Whether something of it is in the store.
+    pub(super) fn is_stored(&self) -> bool {
+        self.kept == Kept::Stored
+    }
+
+    /// Fails if it is nowhere any more.
+    pub(super) fn check_kept(&self) -> FsResult<()> {
+        match self.kept {
+            Kept::Nowhere => Err(FsError::with_detail(libc::ESTALE, "the inode was deleted")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it is in the store without a name, and not open.
+    pub(super) fn is_closed_orphan(&self) -> bool {
+        let is_nameless = |record: &Record| record.attributes.nlink == 0 && !record.attributes.is_directory();
+        self.is_stored() && self.opens == 0 && self.record.as_ref().is_some_and(is_nameless)
     }
 }
 
@@ -192,29 +223,41 @@ impl Table {
     }
 
     pub(super) fn unpin(&self, ino: u64) {
-        self.leave(ino, |slot| slot.pins = slot.pins.saturating_sub(1));
+        self.leave(ino);
     }
 
-    /// Takes back lookups.
-    pub(super) fn forget(&self, ino: u64, lookups: u64) {
-        if ino != ROOT {
-            self.leave(ino, |slot| slot.lookups = slot.lookups.saturating_sub(lookups));
+    /// Takes back lookups. Returns a pin of the inode if these were the last ones.
+    pub(super) fn forget(&self, ino: u64, lookups: u64) -> Option<Pin<'_>> {
+        if ino == ROOT {
+            return None;
         }
+        let mut shard = self.shard(ino).lock();
+        let slot = shard.get_mut(&ino)?;
+        slot.lookups = slot.lookups.saturating_sub(lookups);
+        if slot.lookups > 0 {
+            return None;
+        }
+        slot.pins += 1;
+        Some(Pin { table: self, inode: Arc::clone(&slot.inode) })
     }
 
-    /// Removes the inode if nothing holds it any more, and then perhaps its parents.
-    fn leave(&self, ino: u64, change: impl Fn(&mut Slot)) {
+    /// Whether the inode has lookups.
+    pub(super) fn is_looked_up(&self, ino: u64) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|slot| slot.lookups > 0)
+    }
+
+    /// The inodes that are in the table now.
+    pub(super) fn inos(&self) -> Vec<u64> {
+        self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    /// Takes back a pin. Removes the inode if nothing holds it any more, and then perhaps its parents.
+    fn leave(&self, ino: u64) {
         let mut next = Some(ino);
-        let mut is_first = true;
         while let Some(ino) = next.take() {
             let mut shard = self.shard(ino).lock();
             let Some(slot) = shard.get_mut(&ino) else { return };
-            if is_first {
-                change(slot);
-            } else {
-                slot.pins = slot.pins.saturating_sub(1);
-            }
-            is_first = false;
+            slot.pins = slot.pins.saturating_sub(1);
             if slot.pins > 0 || slot.lookups > 0 {
                 return;
             }
@@ -243,6 +286,11 @@ pub(super) struct Pin<'t> {
 }
 
 impl Pin<'_> {
+    /// Whether it has lookups. New ones come only under a lock on a directory that has a name of it, or on itself.
+    pub(super) fn is_looked_up(&self) -> bool {
+        self.table.is_looked_up(self.ino)
+    }
+
     /// Adds a lookup, which `forget` takes back.
     pub(super) fn look_up(&self) {
         if let Some(slot) = self.table.shard(self.ino).lock().get_mut(&self.ino) {

@@ -37,7 +37,7 @@ impl<S: Store> SkipFs<S> {
             if attributes.is_directory() {
                 return Err(FsError::new(libc::EPERM));
             }
-            if state.is_deleted || attributes.nlink == 0 {
+            if !state.is_stored() || attributes.nlink == 0 {
                 return Err(FsError::new(libc::ENOENT));
             }
             let nlink = attributes.nlink.checked_add(1).ok_or_else(|| FsError::new(libc::EMLINK))?;

@@ -32,11 +32,6 @@ impl<S: Store> SkipFs<S> {
         attributes
     }
 
-    /// Takes back lookups of an inode. No operation of the store.
-    pub fn forget(&self, ino: u64, lookups: u64) {
-        self.table.forget(ino, lookups);
-    }
-
     /// The attributes of an inode in use. No operation of the store, except for the first one after many changes.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ mod inodes;
 mod linking;
 mod locks;
 mod lookup;
+mod nameless;
 mod opening;
 mod removing;
 mod renaming;

@@ -144,6 +144,7 @@ impl<S: Store> SkipFs<S> {
     /// # Errors
     /// Those of the store, which is closed in any case.
     pub fn close(&self) -> FsResult<()> {
+        self.delete_closed_orphans();
         if let Some(used) = self.usage.close() {
             let mut batch = Batch::new();
             batch.put(key::usage(), used.encode());

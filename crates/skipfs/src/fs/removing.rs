@@ -1,7 +1,7 @@
 //! Names that go: `unlink` and `rmdir`.
 
-use super::change::Changes;
-use super::inodes::record_of;
+use super::change::{Changes, Unused};
+use super::inodes::{Kept, record_of};
 use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
 use crate::format::key;
@@ -9,8 +9,10 @@ use crate::store::Store;
 use std::ops::ControlFlow;
 
 impl<S: Store> SkipFs<S> {
-    /// Removes a name of an inode that is no directory. With the last name the inode and its content go; if it is open,
-    /// they go with the last `release`. One get; deletes the entry and puts the directory's record.
+    /// Removes a name of an inode that is no directory. With the last name the inode and its content go; if it is open or
+    /// looked up, they go with the last `release` or `forget`. One get; deletes the entry and puts the directory's record.
+    /// Puts two more keys if the inode stays and has content or extended attributes outside its record; on a full disk
+    /// such an inode goes at once unless it is open.
     ///
     /// # Errors
     /// `ENOENT` if there is no such name, `EISDIR` if it is a directory.
@@ -21,12 +23,21 @@ impl<S: Store> SkipFs<S> {
         if record_of(locks.state(child)?)?.attributes.is_directory() {
             return Err(FsError::new(libc::EISDIR));
         }
-        let mut changes = Changes::new();
-        changes.change_entries(&locks, parent, 0)?;
-        changes.batch.delete(key::entry(parent, name));
-        changes.drop_link(&locks, child)?;
-        changes.free_space();
-        self.commit(changes, &mut locks)
+        let mut unlink = |unused: Unused| {
+            let mut changes = Changes::new();
+            changes.change_entries(&locks, parent, 0)?;
+            changes.batch.delete(key::entry(parent, name));
+            changes.drop_link(&locks, child, unused)?;
+            // What the full disk takes of puts is for requests that need it.
+            if unused == Unused::LookedUp || !changes.is_closed_orphan(&locks, child)? {
+                changes.free_space();
+            }
+            self.commit(changes, &mut locks)
+        };
+        match unlink(Unused::Closed) {
+            Err(error) if error.errno() == libc::ENOSPC => unlink(Unused::LookedUp),
+            done => done,
+        }
     }
 
     /// Removes an empty directory. One get and one scan; deletes the entry and puts the parent's record.
@@ -47,7 +58,7 @@ impl<S: Store> SkipFs<S> {
         changes.change_entries(&locks, parent, -1)?;
         changes.batch.delete(key::entry(parent, name));
         changes.touch(&locks, child)?.attributes.nlink = 0;
-        changes.delete(&locks, child)?;
+        changes.delete(&locks, child, Kept::Nowhere)?;
         changes.free_space();
         self.commit(changes, &mut locks)
     }

@@ -1,8 +1,8 @@
 //! Renames.
 
-use super::change::Changes;
+use super::change::{Changes, Unused};
 use super::creating::Caller;
-use super::inodes::{Location, record_of};
+use super::inodes::{Kept, Location, record_of};
 use super::locks::LockSet;
 use super::system::{SkipFs, check_name};
 use crate::error::{FsError, FsResult};
@@ -130,9 +130,9 @@ impl<S: Store> SkipFs<S> {
             (true, true) => {
                 changes.add_subdirectories(locks, place.directory, -1)?;
                 changes.touch(locks, target)?.attributes.nlink = 0;
-                changes.delete(locks, target)
+                changes.delete(locks, target, Kept::Nowhere)
             }
-            (false, false) => changes.drop_link(locks, target),
+            (false, false) => changes.drop_link(locks, target, Unused::Closed),
         }
     }
 }

@@ -175,7 +175,7 @@ impl<S: Store> SkipFs<S> {
                 if !record_of(state)?.attributes.is_directory() {
                     return Err(FsError::new(libc::ENOTDIR));
                 }
-                if state.is_deleted {
+                if !state.is_stored() {
                     return Err(FsError::new(libc::ENOENT));
                 }
             }

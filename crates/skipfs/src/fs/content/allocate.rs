@@ -36,14 +36,13 @@ impl<S: Store> SkipFs<S> {
         let mut locks = self.lock(&[ino])?;
         let mut record = record_of(locks.state(ino)?)?.clone();
         check_file(&record)?;
-        if locks.state(ino)?.is_deleted {
-            return Err(FsError::new(libc::ESTALE));
-        }
+        locks.state(ino)?.check_kept()?;
         let size = record.attributes.size;
         if !is_hole && end > size && self.space()?.free < end - size {
             return Err(FsError::new(libc::ENOSPC));
         }
         let mut changes = Changes::new();
+        changes.keep(&locks, ino)?;
         let now = changes.now;
         if (is_hole || is_zeros) && offset < size {
             zero(self, &mut changes.batch, &mut record, offset..end.min(size))?;

@@ -31,7 +31,8 @@ impl<S: Store> SkipFs<S> {
         let file = |ino: u64| -> FsResult<Record> {
             let state = locks.state(ino)?;
             check_file(record_of(state)?)?;
-            if state.is_deleted { Err(FsError::new(libc::ESTALE)) } else { Ok(record_of(state)?.clone()) }
+            state.check_kept()?;
+            Ok(record_of(state)?.clone())
         };
         let (source, mut target) = (file(from.ino)?, file(to.ino)?);
         let length = length.min(source.attributes.size.saturating_sub(from.offset)).min(WRITE_BYTES_MAX as u64);
@@ -46,6 +47,7 @@ impl<S: Store> SkipFs<S> {
         }
         let bytes = self.read_range(&source, from.offset..from.offset + length)?;
         let mut changes = Changes::new();
+        changes.keep(&locks, to.ino)?;
         put(self, &mut changes.batch, &mut target, to.offset, Patch::Bytes(&bytes))?;
         target.attributes.modified(changes.now);
         target.attributes.drop_privileges();

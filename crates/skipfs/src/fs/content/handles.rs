@@ -1,14 +1,12 @@
-//! Opening and releasing files. A file that is open keeps its content when its last name goes.
+//! Opening and releasing files. A file that is open keeps its content when its last name goes (`fs/nameless.rs`).
 
 use super::read::check_file;
 use super::resize::truncate;
 use crate::error::{FsError, FsResult};
-use crate::format::key;
-use crate::fs::change::{Changes, delete_data};
-use crate::fs::counts::Growth;
+use crate::fs::change::Changes;
 use crate::fs::inodes::record_of;
 use crate::fs::system::SkipFs;
-use crate::store::{Batch, Store};
+use crate::store::Store;
 
 impl<S: Store> SkipFs<S> {
     /// Opens a file: its content stays until it is released as often as it was opened. No operation of the store,
@@ -19,11 +17,10 @@ impl<S: Store> SkipFs<S> {
     pub fn open_file(&self, ino: u64, truncates: bool) -> FsResult<()> {
         let mut locks = self.lock(&[ino])?;
         check_file(record_of(locks.state(ino)?)?)?;
-        if locks.state(ino)?.is_deleted {
-            return Err(FsError::new(libc::ESTALE));
-        }
+        locks.state(ino)?.check_kept()?;
         if truncates {
             let mut changes = Changes::new();
+            changes.keep(&locks, ino)?;
             let mut record = record_of(locks.state(ino)?)?.clone();
             truncate(self, &mut changes.batch, &mut record, 0)?;
             record.attributes.modified(changes.now);
@@ -38,30 +35,19 @@ impl<S: Store> SkipFs<S> {
         Ok(())
     }
 
-    /// Closes a file that was opened or created. With the last release of a file without names its content is deleted.
+    /// Closes a file that was opened or created. With the last release of a file that has no names and no lookups its
+    /// content is deleted.
     ///
     /// # Errors
     /// `EBADF` if it is not open. Those of the store: then the content is deleted when the file system is opened again.
     pub fn release(&self, ino: u64) -> FsResult<()> {
         let mut locks = self.lock(&[ino])?;
-        let state = locks.state_mut(ino)?;
+        let (inode, state) = locks.of(ino)?;
         if state.opens == 0 {
             return Err(FsError::with_detail(libc::EBADF, "a file that is not open"));
         }
         state.opens -= 1;
         self.table.unpin(ino);
-        let record = record_of(state)?;
-        if state.opens > 0 || state.is_deleted || record.attributes.nlink > 0 {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        delete_data(&mut batch, record);
-        batch.delete(key::inode(ino));
-        batch.delete(key::orphan(ino));
-        let mut growth = Growth::default();
-        growth.remove(record);
-        self.commit_batch(batch, growth)?;
-        locks.state_mut(ino)?.is_deleted = true;
-        Ok(())
+        self.delete_unused(inode, state)
     }
 }

@@ -56,9 +56,7 @@ impl<S: Store> SkipFs<S> {
         let state = self.read_locked(&inode)?;
         let record = record_of(&state)?;
         check_file(record)?;
-        if state.is_deleted {
-            return Err(FsError::new(libc::ESTALE));
-        }
+        state.check_kept()?;
         let end = offset.saturating_add((length as u64).min(READ_BYTES_MAX)).min(record.attributes.size);
         self.read_range(record, offset..end)
     }

@@ -46,9 +46,7 @@ impl<S: Store> SkipFs<S> {
         let state = self.read_locked(&inode)?;
         let record = record_of(&state)?;
         check_file(record)?;
-        if state.is_deleted {
-            return Err(FsError::new(libc::ESTALE));
-        }
+        state.check_kept()?;
         let size = record.attributes.size;
         if offset >= size {
             return Err(FsError::new(libc::ENXIO));

@@ -39,9 +39,7 @@ impl<S: Store> SkipFs<S> {
             check_file(record)?;
             record.clone()
         };
-        if locks.state(ino)?.is_deleted {
-            return Err(FsError::new(libc::ESTALE));
-        }
+        locks.state(ino)?.check_kept()?;
         if data.is_empty() {
             return Ok(0);
         }
@@ -52,6 +50,7 @@ impl<S: Store> SkipFs<S> {
         }
         let data = &data[..data.len().min(WRITE_BYTES_MAX).min(space)];
         let mut changes = Changes::new();
+        changes.keep(&locks, ino)?;
         put(self, &mut changes.batch, &mut record, offset, Patch::Bytes(data))?;
         record.attributes.modified(changes.now);
         self.drop_capability(&mut changes.batch, &record)?;
