@@ -298,6 +298,45 @@ fn a_change_of_a_file_takes_its_capabilities_away() {
     }
 }
 
+/// Regression test: 300 names of 250 bytes could be set, and then not be listed.
+#[test]
+fn extended_attributes_have_names_that_can_be_listed() {
+    for layout in LAYOUTS {
+        let fs = new_fs(&small(layout));
+        let ino = fs.create(ROOT, b"a", 0o644, CALLER).unwrap().ino;
+        for (name, expected) in [
+            (&b"user."[..], libc::EINVAL),
+            (b"trusted.", libc::EINVAL),
+            (b"security.", libc::EINVAL),
+            (b"system.", libc::EOPNOTSUPP),
+            (b"user", libc::EOPNOTSUPP),
+            (b"other.x", libc::EOPNOTSUPP),
+            (b"x", libc::EOPNOTSUPP),
+            (b"user.x", 0),
+        ] {
+            assert_eq!(errno(fs.setxattr(ino, name, b"1", SetMode::Any)), expected, "{name:?}");
+            assert_eq!(errno(fs.getxattr(ino, name)), expected, "{name:?}");
+        }
+        fs.removexattr(ino, b"user.x").unwrap();
+
+        // 256 names of 256 bytes with the zero byte are exactly 64 KiB.
+        let name = |number: usize| format!("user.{number:0250}").into_bytes();
+        for number in 0..256 {
+            fs.setxattr(ino, &name(number), b"1", SetMode::Any).unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        for mode in [SetMode::Any, SetMode::Create] {
+            assert_eq!(errno(fs.setxattr(ino, &name(256), b"1", mode)), libc::ENOSPC);
+            assert_eq!(errno(fs.setxattr(ino, b"user.x", b"1", mode)), libc::ENOSPC);
+        }
+        fs.setxattr(ino, &name(7), b"other value", SetMode::Any).unwrap();
+        assert_eq!(fs.listxattr(ino).unwrap().len(), 64 << 10);
+        fs.removexattr(ino, &name(0)).unwrap();
+        fs.setxattr(ino, &name(256), b"1", SetMode::Create).unwrap();
+        assert_eq!(fs.listxattr(ino).unwrap().len(), 64 << 10);
+        assert!(check(fs.store()).unwrap().is_sound());
+    }
+}
+
 #[test]
 fn a_whiteout_gets_the_group_of_a_directory_that_gives_it() {
     let fs = new_fs(&small(LAYOUTS[1]));

@@ -8,8 +8,12 @@ use crate::format::{Key, NAME_BYTES_MAX, Record, key};
 use crate::store::{Batch, Store};
 use std::ops::ControlFlow;
 
-/// Longest value, and most bytes of names that can be listed, as in Linux.
+/// Longest value, as in Linux.
 const VALUE_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of names that can be listed, each with a zero byte, as in Linux.
+const LIST_BYTES_MAX: usize = 64 << 10;
+/// Where names may be. `system.` has access control lists, which would be stored, but not obeyed.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 /// What `setxattr` does with an attribute that exists, or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,18 +32,24 @@ fn check_attribute_name(name: &[u8]) -> FsResult<()> {
         [] => Err(FsError::new(libc::EINVAL)),
         _ if name.len() > NAME_BYTES_MAX => Err(FsError::new(libc::ERANGE)),
         _ if name.contains(&0) => Err(FsError::new(libc::EINVAL)),
-        // Access control lists, which would be stored, but not obeyed.
-        _ if name.starts_with(b"system.") => Err(FsError::new(libc::EOPNOTSUPP)),
-        _ => Ok(()),
+        _ if NAMESPACES.contains(&name) => {
+            Err(FsError::with_detail(libc::EINVAL, "the name of an extended attribute has nothing after its namespace"))
+        }
+        _ if NAMESPACES.iter().any(|namespace| name.starts_with(namespace)) => Ok(()),
+        _ => {
+            Err(FsError::with_detail(libc::EOPNOTSUPP, "extended attributes are in user., trusted. and security. only"))
+        }
     }
 }
 
 impl<S: Store> SkipFs<S> {
-    /// Sets an extended attribute. Puts it and the inode's record; one get, if the mode depends on it.
+    /// Sets an extended attribute. Puts it and the inode's record; one get, unless the inode never had an attribute. A new
+    /// attribute beside others costs a scan of these.
     ///
     /// # Errors
     /// `EEXIST` and `ENODATA` as the mode says, `ERANGE` for a name over 255 bytes, `E2BIG` for a value over 64 KiB,
-    /// `EOPNOTSUPP` for the names of access control lists, `ESTALE` if the inode was deleted.
+    /// `EINVAL` for a name that is only a namespace, `EOPNOTSUPP` for one outside `user.`, `trusted.` and `security.`,
+    /// `ENOSPC` if the list of names would have over 64 KiB, `ESTALE` if the inode was deleted.
     pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: SetMode) -> FsResult<()> {
         check_attribute_name(name)?;
         if value.len() > VALUE_BYTES_MAX {
@@ -48,13 +58,16 @@ impl<S: Store> SkipFs<S> {
         let mut locks = self.lock(&[ino])?;
         locks.state(ino)?.check_kept()?;
         let key = key::attribute(ino, name);
-        if mode != SetMode::Any {
-            let exists = record_of(locks.state(ino)?)?.has_attributes && self.store.get(&key)?.is_some();
-            match (mode, exists) {
-                (SetMode::Create, true) => return Err(FsError::new(libc::EEXIST)),
-                (SetMode::Replace, false) => return Err(FsError::new(libc::ENODATA)),
-                _ => {}
-            }
+        let has_attributes = record_of(locks.state(ino)?)?.has_attributes;
+        let exists = has_attributes && self.store.get(&key)?.is_some();
+        match (mode, exists) {
+            (SetMode::Create, true) => return Err(FsError::new(libc::EEXIST)),
+            (SetMode::Replace, false) => return Err(FsError::new(libc::ENODATA)),
+            _ => {}
+        }
+        if has_attributes && !exists && self.attribute_names(ino)?.len() + name.len() + 1 > LIST_BYTES_MAX {
+            let what = "the list of the names of extended attributes has at most 64 KiB";
+            return Err(FsError::with_detail(libc::ENOSPC, what));
         }
         let mut changes = Changes::new();
         changes.keep(&locks, ino)?;
@@ -86,10 +99,14 @@ impl<S: Store> SkipFs<S> {
     pub fn listxattr(&self, ino: u64) -> FsResult<Vec<u8>> {
         let inode = self.pin(ino)?;
         let state = self.read_locked(&inode)?;
+        let names = if record_of(&state)?.has_attributes { self.attribute_names(ino)? } else { Vec::new() };
+        // Stores of former versions may have more than can be set now.
+        if names.len() > LIST_BYTES_MAX { Err(FsError::new(libc::E2BIG)) } else { Ok(names) }
+    }
+
+    /// The names, each with a zero byte after it. One scan. Requires a lock on the inode.
+    fn attribute_names(&self, ino: u64) -> FsResult<Vec<u8>> {
         let mut names = Vec::new();
-        if !record_of(&state)?.has_attributes {
-            return Ok(names);
-        }
         let (start, end) = key::attributes(ino);
         self.store.scan(&start, &end, &mut |found, _| {
             if let Some(Key::Attribute { name, .. }) = Key::decode(found) {
@@ -98,7 +115,7 @@ impl<S: Store> SkipFs<S> {
             }
             ControlFlow::Continue(())
         })?;
-        if names.len() > VALUE_BYTES_MAX { Err(FsError::new(libc::E2BIG)) } else { Ok(names) }
+        Ok(names)
     }
 
     /// Removes an extended attribute. One get; deletes it and puts the inode's record.
