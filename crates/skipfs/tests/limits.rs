@@ -123,28 +123,38 @@ fn an_opening_may_have_limits_of_its_own() {
     let file = create(&fs, b"file").unwrap();
     write(&fs, file, 0, 50 * 4096).unwrap();
     fs.close().unwrap();
-    let options = OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10) };
+    let options = OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10), ..OpenOptions::default() };
     let fs = SkipFs::open_with(memory.open(), &options).unwrap();
     assert_eq!(free(&fs), (50, 8));
     fs.close().unwrap();
     // Fewer than there are: nothing more, but removals.
-    let options = OpenOptions { max_bytes: Some(4096), max_inodes: Some(1) };
+    let options = OpenOptions { max_bytes: Some(4096), max_inodes: Some(1), ..OpenOptions::default() };
     let fs = SkipFs::open_with(memory.open(), &options).unwrap();
     assert_eq!(errno(create(&fs, b"more")), Some(libc::ENOSPC));
     assert_eq!((fs.statfs().unwrap().blocks_free, fs.statfs().unwrap().files_free), (0, 0));
     fs.unlink(ROOT, b"file").unwrap();
     fs.close().unwrap();
     // None for an opening, whose changes nothing counts: the next one with limits counts anew.
-    SkipFs::open_with(memory.open(), &OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10) })
-        .unwrap()
-        .close()
-        .unwrap();
-    let fs = SkipFs::open_with(memory.open(), &OpenOptions { max_bytes: Some(0), max_inodes: Some(0) }).unwrap();
+    SkipFs::open_with(
+        memory.open(),
+        &OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10), ..OpenOptions::default() },
+    )
+    .unwrap()
+    .close()
+    .unwrap();
+    let fs = SkipFs::open_with(
+        memory.open(),
+        &OpenOptions { max_bytes: Some(0), max_inodes: Some(0), ..OpenOptions::default() },
+    )
+    .unwrap();
     for name in [b"a", b"b", b"c"] {
         create(&fs, name).unwrap();
     }
     fs.close().unwrap();
-    let fs =
-        SkipFs::open_with(memory.open(), &OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10) }).unwrap();
+    let fs = SkipFs::open_with(
+        memory.open(),
+        &OpenOptions { max_bytes: Some(MAX_BYTES), max_inodes: Some(10), ..OpenOptions::default() },
+    )
+    .unwrap();
     assert_eq!(free(&fs), (100, 6));
 }

@@ -7,13 +7,15 @@
 //!    A record that was read from the store is current if its inode is not here and `removals` has not grown since
 //!    before the read: no request can have changed the inode meanwhile.
 //! 3. A directory pins its parent (rule 2 of `fs/mod.rs`).
+//! 4. The content in records of idle inodes is bounded (`idle.rs`): beyond that the record of the one that was used longest
+//!    ago is dropped, and its next use reads it again. Never one that is not in the store.
 
+use super::idle::{IdleContent, IdlePlace};
 use crate::error::{FsError, FsResult};
 use crate::format::{FileKind, ROOT, Record};
 use parking_lot::lock_api::{ArcRwLockReadGuard, ArcRwLockWriteGuard};
 use parking_lot::{Mutex, RawRwLock, RwLock};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -90,6 +92,13 @@ impl State {
         }
     }
 
+    /// Bytes in memory that the store has, too, and that an idle inode need not keep.
+    fn droppable_bytes(&self) -> usize {
+        let has_name = |record: &&Record| record.attributes.nlink > 0;
+        let record = self.record.as_ref().filter(has_name).filter(|_| self.is_stored() && self.opens == 0);
+        record.map_or(0, |record| record.body.capacity())
+    }
+
     /// Whether it is in the store without a name, and not open.
     pub(super) fn is_closed_orphan(&self) -> bool {
         let is_nameless = |record: &Record| record.attributes.nlink == 0 && !record.attributes.is_directory();
@@ -142,28 +151,71 @@ struct Slot {
     inode: Arc<Inode>,
     lookups: u64,
     pins: u64,
+    /// Set if it is idle and has content in memory.
+    idle: Option<IdlePlace>,
+}
+
+/// A part of the table.
+#[derive(Debug, Default)]
+struct Shard {
+    slots: HashMap<u64, Slot>,
+    idle: IdleContent,
+}
+
+impl Shard {
+    /// Pins an inode that is here.
+    fn pin(&mut self, ino: u64) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(&ino)?;
+        if let Some(place) = slot.idle.take() {
+            self.idle.remove(&place);
+        }
+        slot.pins += 1;
+        Some(slot)
+    }
+
+    /// An inode is idle from now on. Drops records of idle inodes until their content has at most `most` bytes.
+    fn rest(&mut self, ino: u64, most: usize) {
+        let Some(slot) = self.slots.get_mut(&ino) else { return };
+        let bytes = slot.inode.state.try_read().map_or(0, |state| state.droppable_bytes());
+        if bytes > 0 {
+            slot.idle = Some(self.idle.add(ino, bytes));
+        }
+        while self.idle.bytes() > most
+            && let Some(slot) = self.idle.oldest().and_then(|ino| self.slots.get_mut(&ino))
+            && let Some(place) = slot.idle.take()
+        {
+            self.idle.remove(&place);
+            // Nobody has the lock: who locks an inode has pinned it.
+            if let Some(mut state) = slot.inode.state.try_write() {
+                state.record = None;
+            }
+        }
+    }
 }
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct Table {
-    shards: Vec<Mutex<HashMap<u64, Slot>>>,
+    shards: Vec<Mutex<Shard>>,
+    /// Most bytes of content of the idle inodes of each shard.
+    idle_bytes_max: usize,
     removals: AtomicU64,
     /// The number of inodes that were added so far. The root is the first, 1.
     stays: AtomicU64,
 }
 
 impl Table {
-    /// A table with the root, which stays.
-    pub(super) fn new(root: Record) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect();
-        let table = Self { shards, removals: AtomicU64::new(0), stays: AtomicU64::new(0) };
+    /// A table with the root, which stays. `idle_bytes_max`: for content of idle inodes.
+    pub(super) fn new(root: Record, idle_bytes_max: u64) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let idle_bytes_max = usize::try_from(idle_bytes_max / SHARDS).unwrap_or(usize::MAX);
+        let table = Self { shards, idle_bytes_max, removals: AtomicU64::new(0), stays: AtomicU64::new(0) };
         let state = State::new(Location::Own, Some(root));
         table.insert(ROOT, FileKind::Directory, ROOT, state, 0).look_up();
         table
     }
 
-    fn shard(&self, ino: u64) -> &Mutex<HashMap<u64, Slot>> {
+    fn shard(&self, ino: u64) -> &Mutex<Shard> {
         &self.shards[(ino % SHARDS) as usize]
     }
 
@@ -176,8 +228,7 @@ impl Table {
     /// Pins an inode that is in the table.
     pub(super) fn pin(&self, ino: u64) -> Option<Pin<'_>> {
         let mut shard = self.shard(ino).lock();
-        let slot = shard.get_mut(&ino)?;
-        slot.pins += 1;
+        let slot = shard.pin(ino)?;
         Some(Pin { table: self, inode: Arc::clone(&slot.inode) })
     }
 
@@ -185,27 +236,22 @@ impl Table {
     /// read; its record is used only if nothing has changed since. Requires that `parent` is in the table.
     pub(super) fn insert(&self, ino: u64, kind: FileKind, parent: u64, mut state: State, seen: u64) -> Pin<'_> {
         let mut shard = self.shard(ino).lock();
-        match shard.entry(ino) {
-            MapEntry::Occupied(mut slot) => {
-                slot.get_mut().pins += 1;
-                Pin { table: self, inode: Arc::clone(&slot.get().inode) }
-            }
-            MapEntry::Vacant(place) => {
-                if self.removals() != seen {
-                    state.record = None;
-                }
-                // Only distinct numbers matter, not their order.
-                state.entries.stay = self.stays.fetch_add(1, Ordering::Relaxed) + 1;
-                let (parent, is_changed) = (AtomicU64::new(parent), AtomicBool::new(false));
-                let inode = Arc::new(Inode { ino, kind, parent, is_changed, state: Arc::new(RwLock::new(state)) });
-                place.insert(Slot { inode: Arc::clone(&inode), lookups: 0, pins: 1 });
-                drop(shard);
-                if kind == FileKind::Directory && ino != ROOT {
-                    self.add_pin(inode.parent());
-                }
-                Pin { table: self, inode }
-            }
+        if let Some(slot) = shard.pin(ino) {
+            return Pin { table: self, inode: Arc::clone(&slot.inode) };
         }
+        if self.removals() != seen {
+            state.record = None;
+        }
+        // Only distinct numbers matter, not their order.
+        state.entries.stay = self.stays.fetch_add(1, Ordering::Relaxed) + 1;
+        let (parent, is_changed) = (AtomicU64::new(parent), AtomicBool::new(false));
+        let inode = Arc::new(Inode { ino, kind, parent, is_changed, state: Arc::new(RwLock::new(state)) });
+        shard.slots.insert(ino, Slot { inode: Arc::clone(&inode), lookups: 0, pins: 1, idle: None });
+        drop(shard);
+        if kind == FileKind::Directory && ino != ROOT {
+            self.add_pin(inode.parent());
+        }
+        Pin { table: self, inode }
     }
 
     /// A directory moves to another parent.
@@ -217,9 +263,7 @@ impl Table {
 
     /// An open of an inode is a pin.
     pub(super) fn add_pin(&self, ino: u64) {
-        if let Some(slot) = self.shard(ino).lock().get_mut(&ino) {
-            slot.pins += 1;
-        }
+        self.shard(ino).lock().pin(ino);
     }
 
     pub(super) fn unpin(&self, ino: u64) {
@@ -232,23 +276,23 @@ impl Table {
             return None;
         }
         let mut shard = self.shard(ino).lock();
-        let slot = shard.get_mut(&ino)?;
+        let slot = shard.slots.get_mut(&ino)?;
         slot.lookups = slot.lookups.saturating_sub(lookups);
         if slot.lookups > 0 {
             return None;
         }
-        slot.pins += 1;
+        let slot = shard.pin(ino)?;
         Some(Pin { table: self, inode: Arc::clone(&slot.inode) })
     }
 
     /// Whether the inode has lookups.
     pub(super) fn is_looked_up(&self, ino: u64) -> bool {
-        self.shard(ino).lock().get(&ino).is_some_and(|slot| slot.lookups > 0)
+        self.shard(ino).lock().slots.get(&ino).is_some_and(|slot| slot.lookups > 0)
     }
 
     /// The inodes that are in the table now.
     pub(super) fn inos(&self) -> Vec<u64> {
-        self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>()).collect()
+        self.shards.iter().flat_map(|shard| shard.lock().slots.keys().copied().collect::<Vec<_>>()).collect()
     }
 
     /// Takes back a pin. Removes the inode if nothing holds it any more, and then perhaps its parents.
@@ -256,25 +300,32 @@ impl Table {
         let mut next = Some(ino);
         while let Some(ino) = next.take() {
             let mut shard = self.shard(ino).lock();
-            let Some(slot) = shard.get_mut(&ino) else { return };
+            let Some(slot) = shard.slots.get_mut(&ino) else { return };
             slot.pins = slot.pins.saturating_sub(1);
-            if slot.pins > 0 || slot.lookups > 0 {
-                return;
+            match (slot.pins, slot.lookups) {
+                (0, 0) => {}
+                (0, _) => return shard.rest(ino, self.idle_bytes_max),
+                _ => return,
             }
             let inode = Arc::clone(&slot.inode);
             if inode.is_changed.load(Ordering::Acquire) {
                 self.removals.fetch_add(1, Ordering::Release);
             }
-            shard.remove(&ino);
+            shard.slots.remove(&ino);
             if inode.kind == FileKind::Directory && ino != ROOT {
                 next = Some(inode.parent());
             }
         }
     }
 
+    /// Bytes of content of idle inodes.
+    pub(super) fn idle_bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().idle.bytes()).sum()
+    }
+
     /// The number of inodes in the table.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.shards.iter().map(|shard| shard.lock().slots.len()).sum()
     }
 }
 
@@ -293,7 +344,7 @@ impl Pin<'_> {
 
     /// Adds a lookup, which `forget` takes back.
     pub(super) fn look_up(&self) {
-        if let Some(slot) = self.table.shard(self.ino).lock().get_mut(&self.ino) {
+        if let Some(slot) = self.table.shard(self.ino).lock().slots.get_mut(&self.ino) {
             slot.lookups += 1;
         }
     }

@@ -32,7 +32,8 @@ impl<S: Store> SkipFs<S> {
         attributes
     }
 
-    /// The attributes of an inode in use. No operation of the store, except for the first one after many changes.
+    /// The attributes of an inode in use. No operation of the store, unless its record was dropped from memory:
+    /// then one get, or two.
     ///
     /// # Errors
     /// `ESTALE` if the inode was not looked up.
@@ -52,7 +53,7 @@ impl<S: Store> SkipFs<S> {
         let record = record_of(&state)?;
         match record.attributes.kind {
             FileKind::Symlink => Ok(record.body.clone()),
-            _ => Err(FsError::new(libc::EINVAL)),
+            _ => Err(FsError::with_detail(libc::EINVAL, "not a symbolic link")),
         }
     }
 }

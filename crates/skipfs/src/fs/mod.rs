@@ -24,6 +24,7 @@ mod counts;
 mod creating;
 mod directory;
 mod extended;
+mod idle;
 mod inodes;
 mod linking;
 mod locks;

@@ -34,7 +34,13 @@ pub struct OpenOptions {
     pub max_bytes: Option<u64>,
     /// Most inodes; 0: no limit.
     pub max_inodes: Option<u64>,
+    /// Most bytes of content in memory of inodes that are looked up and not open [default: 16 MiB]. Beyond that the next use
+    /// of the inode that was used longest ago reads its record again.
+    pub idle_content_bytes: Option<u64>,
 }
+
+/// As much as 4,096 files of 4 KiB.
+const IDLE_CONTENT_BYTES: u64 = 16 << 20;
 
 impl OpenOptions {
     fn limits(&self, stored: Limits) -> Limits {
@@ -135,11 +141,13 @@ impl<S: Store> SkipFs<S> {
             return Err(FsError::damaged(&root_key, "not a root directory"));
         }
         let usage = open_usage(&store, options.limits(superblock.limits))?;
-        let (table, numbers) = (Table::new(root), Numbers::new(superblock));
+        let idle = options.idle_content_bytes.unwrap_or(IDLE_CONTENT_BYTES);
+        let (table, numbers) = (Table::new(root, idle), Numbers::new(superblock));
         Ok(Self { store, superblock, table, numbers, usage, renames: Mutex::new(()) })
     }
 
-    /// Syncs and closes the store. Requests fail afterwards.
+    /// Deletes the inodes without names that are not open, and syncs and closes the store. Requests that need the store
+    /// fail afterwards; attributes and content that are in memory can still be read.
     ///
     /// # Errors
     /// Those of the store, which is closed in any case.

@@ -64,10 +64,14 @@ fn set_record(inode: &Inode, state: &mut State, key: &[u8], record: Record) -> F
 /// Fails for names that no entry can have.
 pub(super) fn check_name(name: &[u8]) -> FsResult<()> {
     match name {
-        [] => Err(FsError::new(libc::ENOENT)),
-        b"." | b".." => Err(FsError::new(libc::EINVAL)),
-        _ if name.len() > NAME_BYTES_MAX => Err(FsError::new(libc::ENAMETOOLONG)),
-        _ if name.iter().any(|&byte| byte == b'/' || byte == 0) => Err(FsError::new(libc::EINVAL)),
+        [] => Err(FsError::with_detail(libc::ENOENT, "an empty name")),
+        b"." | b".." => Err(FsError::with_detail(libc::EINVAL, "`.` and `..` name no entry")),
+        _ if name.len() > NAME_BYTES_MAX => {
+            Err(FsError::with_detail(libc::ENAMETOOLONG, "a name has at most 255 bytes"))
+        }
+        _ if name.iter().any(|&byte| byte == b'/' || byte == 0) => {
+            Err(FsError::with_detail(libc::EINVAL, "a name of an entry has neither `/` nor a zero byte"))
+        }
         _ => Ok(()),
     }
 }
@@ -86,6 +90,11 @@ impl<S: Store> SkipFs<S> {
     /// The number of inodes that are in use.
     pub fn inodes_in_use(&self) -> usize {
         self.table.len()
+    }
+
+    /// Bytes of content in memory of inodes that are looked up, and neither open nor used by a request.
+    pub fn idle_content_bytes(&self) -> usize {
+        self.table.idle_bytes()
     }
 
     /// Pins an inode in use; `ESTALE` for others.

@@ -6,7 +6,7 @@ use super::options::MountOptions;
 use super::process::announce;
 use super::signals::Signals;
 use crate::error::{FsError, FsResult};
-use crate::fs::SkipFs;
+use crate::fs::{OpenOptions, SkipFs};
 use crate::store::{AlluviumStore, Store};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::fs::File;
@@ -100,7 +100,8 @@ pub fn mount(
     let path = store.as_ref();
     let store = AlluviumStore::open(path, store_options.create_if_missing(false))?;
     let options = MountOptions { store: path.canonicalize().ok(), ..options.clone() };
-    spawn(Arc::new(SkipFs::open(store)?), mount_point, &options)?.serve(&signals)
+    let open = OpenOptions { idle_content_bytes: Some(store.idle_content_bytes()), ..OpenOptions::default() };
+    spawn(Arc::new(SkipFs::open_with(store, &open)?), mount_point, &options)?.serve(&signals)
 }
 
 impl<S: Store> Mounted<S> {

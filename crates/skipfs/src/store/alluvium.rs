@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// What a store without a directory says about its space.
 const SPACE_IN_MEMORY: Space = Space { total: 1 << 40, free: 1 << 40 };
 
+/// What a file system keeps in memory of idle files, as a part of the store's memory budget.
+const IDLE_CONTENT_SHARE: u64 = 16;
+
 /// An open store of Alluvium.
 #[derive(Clone, Debug)]
 pub struct AlluviumStore {
@@ -33,6 +36,12 @@ impl AlluviumStore {
     /// The file system of a store that is open already. `path` is the directory whose space counts.
     pub fn of(db: Db, path: Option<PathBuf>) -> Self {
         Self { db, path }
+    }
+
+    /// How much content of idle inodes a file system should keep (`OpenOptions::idle_content_bytes`): a sixteenth of the
+    /// store's memory budget.
+    pub fn idle_content_bytes(&self) -> u64 {
+        self.db.stats().memory_budget / IDLE_CONTENT_SHARE
     }
 
     /// The store itself.

@@ -29,10 +29,11 @@ pub fn run(common: &Common, mount: &Mount) -> Result<(), Failure> {
     }
     let store = common.directory()?;
     let db = common.open_existing()?;
-    let limits = OpenOptions { max_bytes: mount.max_bytes, max_inodes: mount.max_inodes };
-    let fs = SkipFs::open_with(AlluviumStore::of(db, Some(store.to_owned())), &limits).map_err(|error| match error
-        .errno()
-    {
+    let open = AlluviumStore::of(db, Some(store.to_owned()));
+    let idle = open.idle_content_bytes();
+    let options_of_fs =
+        OpenOptions { max_bytes: mount.max_bytes, max_inodes: mount.max_inodes, idle_content_bytes: Some(idle) };
+    let fs = SkipFs::open_with(open, &options_of_fs).map_err(|error| match error.errno() {
         libc::ENOENT => no_file_system(store),
         _ => error.into(),
     })?;
