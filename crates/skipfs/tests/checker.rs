@@ -94,6 +94,31 @@ fn contradictions_are_found() {
 }
 
 #[test]
+fn findings_have_paths() {
+    expect("/directory/file, inode 3, end of content", |store, batch| {
+        change(store, batch, &key::entry(2, b"file"), |record| record.attributes.size = 19_999);
+    });
+    expect("/other, link: expected an inode record", |_, batch| batch.delete(key::inode(4)));
+    expect("/directory/linked, type: expected File", |_, batch| {
+        batch.put(key::entry(2, b"linked"), Entry::encode_link(4, FileKind::Fifo));
+    });
+    // No way leads from the root to it, or a circle does not end.
+    expect("\": inode 3, way from the root", |_, batch| batch.delete(key::entry(ROOT, b"directory")));
+    expect("\": inode 2, way from the root", |store, batch| {
+        let record = store.get(&key::entry(ROOT, b"directory")).unwrap().unwrap();
+        batch.put(key::entry(2, b"itself"), record);
+        batch.delete(key::entry(ROOT, b"directory"));
+    });
+    // No byte that a terminal would obey.
+    expect("/directory/a\\u{1b}[2J, inode 3, end", |store, batch| {
+        let mut record = Record::decode(&store.get(&key::entry(2, b"file")).unwrap().unwrap()).unwrap();
+        record.attributes.size = 19_999;
+        batch.put(key::entry(2, b"a\x1b[2J"), record.encode());
+        batch.delete(key::entry(2, b"file"));
+    });
+}
+
+#[test]
 fn content_that_does_not_fit_the_record_is_found() {
     expect("end of content: expected at most 19999, found 20000", |store, batch| {
         change(store, batch, &key::entry(2, b"file"), |record| record.attributes.size = 19_999);

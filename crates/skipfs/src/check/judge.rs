@@ -1,6 +1,7 @@
 //! Judges what was gathered: names, links, content and numbers must agree. Pure.
 
 use super::gather::{Content, Gathered, Inode, finding};
+use super::paths::{before, path_of, path_of_name};
 use super::report::Report;
 use crate::format::{BLOCK_BYTES, FileKind, ROOT, Record, key};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +19,12 @@ pub(super) fn judge(gathered: Gathered) -> Report {
     let reachable = reachable(inodes);
     for (&ino, inode) in inodes {
         let Some((record, place)) = &inode.record else {
-            report.findings.extend(without_record(ino, inode));
+            report.findings.extend(without_record(inodes, ino, inode));
             continue;
         };
         count(&mut report, record);
-        let mut judged = Judged { ino, place, findings: &mut report.findings };
-        judged.names(inode, record, inodes);
+        let mut judged = Judged { ino, place, inodes, findings: &mut report.findings };
+        judged.names(inode, record);
         let links = match record.attributes.kind {
             FileKind::Directory => 2 + subdirectories.get(&ino).copied().unwrap_or_default(),
             _ => inode.names.len() as u32,
@@ -40,7 +41,7 @@ pub(super) fn judge(gathered: Gathered) -> Report {
             && ino >= superblock.unused_from
         {
             let expected = format!("below {}", superblock.unused_from);
-            report.findings.push(finding(place, "inode number", expected, ino));
+            report.findings.push(finding(place, &before(path_of(inodes, ino), "inode number"), expected, ino));
         }
     }
     if let Some(usage) = gathered.usage {
@@ -72,9 +73,9 @@ fn count(report: &mut Report, record: &Record) {
 }
 
 /// What refers to an inode that has no record.
-fn without_record(ino: u64, inode: &Inode) -> Vec<String> {
+fn without_record(inodes: &BTreeMap<u64, Inode>, ino: u64, inode: &Inode) -> Vec<String> {
     let say = |key: &[u8], what: &str| finding(key, what, "an inode record", "none");
-    let names = inode.names.iter().map(|name| say(&name.key, "link"));
+    let names = inode.names.iter().map(|name| say(&name.key, &before(path_of_name(inodes, name), "link")));
     let content = inode.content.iter().map(|_| say(&key::content(ino, 0, 0), "content"));
     let attributes = (inode.attributes > 0).then(|| say(&key::attributes(ino).0, "extended attributes"));
     let orphan = inode.is_orphan.then(|| say(&key::orphan(ino), "orphan"));
@@ -105,12 +106,13 @@ struct Judged<'j> {
     ino: u64,
     /// The key of its record.
     place: &'j [u8],
+    inodes: &'j BTreeMap<u64, Inode>,
     findings: &'j mut Vec<String>,
 }
 
 impl Judged<'_> {
     fn say(&mut self, what: &str, expected: impl ToString, found: impl ToString) {
-        let what = format!("inode {}, {what}", self.ino);
+        let what = before(path_of(self.inodes, self.ino), &format!("inode {}, {what}", self.ino));
         self.findings.push(finding(self.place, &what, expected, found));
     }
 
@@ -120,7 +122,7 @@ impl Judged<'_> {
         }
     }
 
-    fn names(&mut self, inode: &Inode, record: &Record, inodes: &BTreeMap<u64, Inode>) {
+    fn names(&mut self, inode: &Inode, record: &Record) {
         for duplicate in &inode.duplicates {
             self.say("records", "one", format!("another one at \"{}\"", duplicate.escape_ascii()));
         }
@@ -135,7 +137,7 @@ impl Judged<'_> {
             self.say("names", "one, or the mark of an orphan", "none");
         }
         for name in &inode.names {
-            let parent = inodes.get(&name.directory).and_then(|parent| parent.record.as_ref());
+            let parent = self.inodes.get(&name.directory).and_then(|parent| parent.record.as_ref());
             if !parent.is_some_and(|(parent, _)| parent.attributes.is_directory()) {
                 let expected = format!("a directory {}", name.directory);
                 self.findings.push(finding(&name.key, "directory of an entry", expected, "none"));
@@ -145,7 +147,8 @@ impl Judged<'_> {
             }
             if name.kind != record.attributes.kind {
                 let (expected, found) = (format!("{:?}", record.attributes.kind), format!("{:?}", name.kind));
-                self.findings.push(finding(&name.key, "type", expected, found));
+                let what = before(path_of_name(self.inodes, name), "type");
+                self.findings.push(finding(&name.key, &what, expected, found));
             }
             if name.is_embedded && inode.names.len() > 1 {
                 self.say("place of a record with several names", "its number", "an entry");

@@ -5,6 +5,7 @@
 
 mod gather;
 mod judge;
+mod paths;
 mod report;
 
 pub use report::Report;

@@ -16,7 +16,7 @@ pub struct Report {
     /// Inodes without names, which were in use when the file system was last closed or crashed. The next opening deletes
     /// them.
     pub orphans: Vec<u64>,
-    /// What is wrong, a line each: the key, what was expected, what was found.
+    /// What is wrong, a line each: the key, the path of the inode if there is one, what was expected, what was found.
     pub findings: Vec<String>,
 }
 

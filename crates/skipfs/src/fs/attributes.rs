@@ -61,7 +61,7 @@ impl<S: Store> SkipFs<S> {
                     truncate(self, &mut changes.batch, &mut record, size)?;
                 }
                 FileKind::Directory => return Err(FsError::new(libc::EISDIR)),
-                _ => return Err(FsError::new(libc::EINVAL)),
+                _ => return Err(FsError::with_detail(libc::EINVAL, "only regular files can be cut")),
             }
             record.attributes.mtime = now;
             if size < former {

@@ -47,7 +47,8 @@ impl<S: Store> SkipFs<S> {
         // No type is a file, as in mknod(2).
         let kind = if mode & libc::S_IFMT == 0 { Some(FileKind::File) } else { FileKind::of_mode(mode) };
         let kind = kind.filter(|kind| !matches!(kind, FileKind::Directory | FileKind::Symlink));
-        let kind = kind.ok_or_else(|| FsError::new(libc::EINVAL))?;
+        let kind =
+            kind.ok_or_else(|| FsError::with_detail(libc::EINVAL, "a type of inode that mknod does not make"))?;
         let rdev = if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) { rdev } else { 0 };
         let new = New { kind, permissions: mode, rdev, target: &[], opens: 0 };
         self.add(parent, name, caller, &new)

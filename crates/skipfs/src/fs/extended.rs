@@ -29,9 +29,9 @@ pub enum SetMode {
 
 fn check_attribute_name(name: &[u8]) -> FsResult<()> {
     match name {
-        [] => Err(FsError::new(libc::EINVAL)),
+        [] => Err(FsError::with_detail(libc::EINVAL, "an empty name")),
         _ if name.len() > NAME_BYTES_MAX => Err(FsError::new(libc::ERANGE)),
-        _ if name.contains(&0) => Err(FsError::new(libc::EINVAL)),
+        _ if name.contains(&0) => Err(FsError::with_detail(libc::EINVAL, "a name has no zero byte")),
         _ if NAMESPACES.contains(&name) => {
             Err(FsError::with_detail(libc::EINVAL, "the name of an extended attribute has nothing after its namespace"))
         }

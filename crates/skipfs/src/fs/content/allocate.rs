@@ -29,7 +29,7 @@ impl<S: Store> SkipFs<S> {
             _ => return Err(FsError::new(libc::EOPNOTSUPP)),
         };
         if length == 0 {
-            return Err(FsError::new(libc::EINVAL));
+            return Err(FsError::with_detail(libc::EINVAL, "an empty range"));
         }
         let end = offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or_else(|| FsError::new(libc::EFBIG))?;

@@ -37,7 +37,7 @@ impl<S: Store> SkipFs<S> {
         let (source, mut target) = (file(from.ino)?, file(to.ino)?);
         let length = length.min(source.attributes.size.saturating_sub(from.offset)).min(WRITE_BYTES_MAX as u64);
         if from.ino == to.ino && from.offset.abs_diff(to.offset) < length {
-            return Err(FsError::new(libc::EINVAL));
+            return Err(FsError::with_detail(libc::EINVAL, "the ranges overlap"));
         }
         if length == 0 {
             return Ok(0);

@@ -129,6 +129,6 @@ pub(super) fn check_file(record: &Record) -> FsResult<()> {
     match record.attributes.kind {
         FileKind::File => Ok(()),
         FileKind::Directory => Err(FsError::new(libc::EISDIR)),
-        _ => Err(FsError::new(libc::EINVAL)),
+        _ => Err(FsError::with_detail(libc::EINVAL, "not a regular file")),
     }
 }
