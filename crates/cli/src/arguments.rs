@@ -6,7 +6,7 @@ use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::changes_arguments::Changes;
 use crate::duration::parse_interval;
-use crate::file_system_arguments::{Check, Mkfs, Mount, Unmount};
+use crate::file_system_arguments::{Check, Mkfs, Mount, OfStore, Unmount};
 use crate::import_arguments::Import;
 use crate::input::Format;
 use crate::keyspace_arguments::{InKeyspace, Keyspaces};
@@ -368,11 +368,13 @@ writer has not published again since the previous sample, the previous rates are
 (`Options::latencies`) is not among what a writer publishes: only the program that has the store open can pass it on.
 
 Examples:
-  alluvium --db /tmp/store stat
+  alluvium stat /tmp/store
   alluvium --db /tmp/store stat --watch
   alluvium --db /tmp/store stat --watch 0.5 --times 10 --json
   alluvium --db /tmp/store stat --prometheus > /var/lib/node_exporter/alluvium.prom")]
 pub struct Stat {
+    #[command(flatten)]
+    pub of: OfStore,
     /// Print a sample every SECONDS, at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
     pub watch: Option<Duration>,

@@ -37,10 +37,11 @@ pub struct Mkfs {
     /// Where the content of small files is
     #[arg(long, default_value = "inline")]
     pub layout: Layout,
-    /// Most bytes of content in an inode's record, at most 64K [default: 4096]
+    /// Most bytes of content in an inode's record, 1 to 64K [default: 4096]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub inline_bytes: Option<u64>,
-    /// Most bytes of a file whose content is one item, which each write replaces; at most 256K [default: 16384]
+    /// Most bytes of a file whose content is one item, which each write replaces: --inline-bytes to 256K, or 0 for none
+    /// [default: 16384, or --inline-bytes if that is more]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub small_bytes: Option<u64>,
     /// Most bytes that files may allocate, such as 10G [default: no limit]
@@ -73,7 +74,8 @@ or about 100 ms later. With --write-back on, the kernel keeps written content fo
 If the disk is full, writes fail with ENOSPC, and files can still be removed and cut. If the store can write no more,
 changes fail with EROFS. A mount whose process was killed gives errors until `alluvium unmount DIR` removes it.
 
-Mounting needs Linux with FUSE, and root or the program `fusermount3` (package fuse3).
+Mounting needs Linux with FUSE, and root or the program `fusermount3` (package fuse3). The store must be on a file system that
+can be written to, also for --read-only.
 
 Examples:
   alluvium mount /mnt /tmp/store
@@ -150,6 +152,10 @@ This checks what the file system has stored: names, links, sizes, numbers. `allu
 store. Nothing is changed. It works while the file system is mounted: then it shows one moment.
 
 Orphans are files that were in use when they were removed. The next mount deletes those of a process that has died.
+
+Findings: nothing repairs a file system. Run `alluvium verify` to see whether the files of the store are damaged. Take what is
+missing from a backup. Or mount with --read-only, copy what can be read to a new file system, and compare the paths that the
+findings name; a damaged file or directory gives EIO.
 
 Examples:
   alluvium check /tmp/store

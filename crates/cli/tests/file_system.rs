@@ -104,6 +104,7 @@ fn mkfs_makes_a_file_system_in_an_empty_store_only() {
         (&["--inline-bytes", "65537"], "it can be from 1 to 65536"),
         (&["--small-bytes", "1M"], "it can be from 0 to 262144"),
         (&["--layout", "items", "--inline-bytes", "5"], "--inline-bytes is for --layout inline"),
+        (&["--inline-bytes", "32K", "--small-bytes", "8K"], "no file would be one item; give at least as much"),
     ] {
         store.run(&[&["mkfs"], arguments].concat()).refused(2, error);
         assert!(!path.exists(), "{arguments:?}");
@@ -136,6 +137,18 @@ fn mkfs_makes_a_file_system_in_an_empty_store_only() {
     let trunk = Store::new();
     trunk.run(&["mkfs", "--component", "trunk"]).expect(0);
     assert_eq!(trunk.run(&["stat", "--json"]).expect(0).json()["component"], "trunk");
+    // `stat` takes the store as the other commands do.
+    assert_eq!(run(&["stat", text(&trunk.path()), "--json"]).expect(0).json()["component"], "trunk");
+    for arguments in [&["mkfs"][..], &["check"], &["stat"], &["mount", "/"]] {
+        run(arguments).refused(2, "no store given: name its directory STORE, pass --db DIR or set ALLUVIUM_DB");
+    }
+    // More in the record than one item has by default: one item as well.
+    let store = Store::new();
+    let made = store.run(&["mkfs", "--inline-bytes", "32K", "--json"]).expect(0).json();
+    assert_eq!(made["small_bytes"], 32_768, "{made}");
+    let store = Store::new();
+    let made = store.run(&["mkfs", "--inline-bytes", "32K", "--small-bytes", "0", "--json"]).expect(0).json();
+    assert_eq!((&made["inline_bytes"], &made["small_bytes"]), (&32_768.into(), &0.into()), "{made}");
 }
 
 #[test]

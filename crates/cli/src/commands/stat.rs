@@ -2,7 +2,7 @@
 //! published. Of a file system in the store it prints the superblock.
 
 use crate::arguments::{Common, Stat};
-use crate::commands::file_system::add_section;
+use crate::commands::file_system::{add_section, with_store};
 use crate::commands::{prometheus, stat_watch};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 /// Prints the statistics.
 pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
+    let common = &with_store(common, &arguments.of)?;
     if let Some(interval) = arguments.watch {
         return stat_watch::run(common, interval, arguments.times.unwrap_or(u64::MAX));
     }

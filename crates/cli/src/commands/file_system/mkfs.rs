@@ -72,7 +72,18 @@ fn options(mkfs: &Mkfs) -> Result<MkfsOptions, Failure> {
         }
     };
     let small_max = skipfs::format::CHUNK_BYTES;
-    let small_bytes = in_range("--small-bytes", mkfs.small_bytes, 0..=small_max, default.small_bytes)?;
+    let inline_bytes = match layout {
+        Layout::Inline { up_to } => up_to,
+        Layout::Items => 0,
+    };
+    let small_otherwise = default.small_bytes.max(inline_bytes);
+    let small_bytes = in_range("--small-bytes", mkfs.small_bytes, 0..=small_max, small_otherwise)?;
+    if (1..inline_bytes).contains(&small_bytes) {
+        return Err(Failure::Usage(format!(
+            "--small-bytes is {small_bytes}, less than the {inline_bytes} of --inline-bytes: no file would be one item; give \
+             at least as much, or 0 for none"
+        )));
+    }
     let limit = |limit: Option<u64>| limit.filter(|limit| *limit > 0);
     let limits = Limits { max_bytes: limit(mkfs.max_bytes), max_inodes: limit(mkfs.max_inodes) };
     Ok(MkfsOptions { layout, small_bytes, limits, ..default })

@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// The common arguments for a store that is named by its position. It goes before the environment. `--db` must not name
 /// another one.
-fn with_store(common: &Common, of: &OfStore) -> Result<Common, Failure> {
+pub fn with_store(common: &Common, of: &OfStore) -> Result<Common, Failure> {
     let mut common = common.clone();
     if let (Some(store), Some(other), true) = (&of.store, &common.db, common.names_db)
         && store != other
@@ -29,6 +29,11 @@ fn with_store(common: &Common, of: &OfStore) -> Result<Common, Failure> {
         return Err(Failure::Usage(format!("two stores are given, {store} and --db {other}; leave one out")));
     }
     common.db = of.store.clone().or(common.db);
+    if common.db.is_none() {
+        return Err(Failure::Usage(
+            "no store given: name its directory STORE, pass --db DIR or set ALLUVIUM_DB".into(),
+        ));
+    }
     Ok(common)
 }
 
