@@ -117,6 +117,7 @@ fn run(layout: Layout, seed: u64) {
     assert!(report.is_sound() && report.bytes == content.len() as u64, "{layout:?}, seed {seed}: {report:#?}");
     fs.unlink(ROOT, b"file").unwrap();
     fs.release(ino).unwrap();
+    fs.forget(ino, 1);
     let report = check(fs.store()).unwrap();
     assert!(report.is_sound() && report.files == 0, "{layout:?}, seed {seed}: {report:#?}");
 }
