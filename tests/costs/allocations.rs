@@ -2,6 +2,7 @@
 
 use crate::counting::{allocations, assert_none, places};
 use crate::store::{KEYS, OPERATIONS, Store, VALUE, key, numbers};
+use alluvium::WriteBatch;
 
 /// Gives a Memtable of 32 MiB: the counted operations stay in one generation.
 const ROOMY_MIB: u64 = 704;
@@ -18,6 +19,21 @@ fn puts_of_new_keys_allocate_nothing() {
     let store = Store::new(ROOMY_MIB);
     assert_none("puts of new keys", || store.put(KEYS..KEYS + OPERATIONS / 4));
     assert_eq!(store.db.stats().generations, 1);
+}
+
+/// Keys and values are in one buffer, and what the write makes of them in a few vectors of known length.
+#[test]
+fn a_batch_of_many_puts_allocates_as_often_as_one_of_few() {
+    let store = Store::new(ROOMY_MIB);
+    let write = |count: u64| {
+        let mut batch = WriteBatch::with_capacity(count as usize, count as usize * (8 + VALUE.len()));
+        (0..count).for_each(|number| _ = batch.put(key(number), VALUE));
+        store.db.write(batch).unwrap();
+    };
+    write(1000);
+    let [few, many] = [100, 1000].map(|count| allocations(|| write(count)));
+    assert_eq!(few, many);
+    assert!(many <= 8, "{many} allocations of a batch");
 }
 
 /// Gets that miss in memory run first: the first of them registers the thread with the page cache.

@@ -193,7 +193,8 @@ impl WritePath {
         precondition: Option<&Precondition<'_>>,
         mode: WriteMode<'_>,
     ) -> Result<WriteOutcome> {
-        let mut entries: Vec<_> = changes.map(|(key, change)| Entry::new(key, change)).collect();
+        let mut entries = Vec::with_capacity(changes.size_hint().1.unwrap_or_default());
+        entries.extend(changes.map(|(key, change)| Entry::new(key, change)));
         if entries.is_empty() && deleted.is_empty() {
             let checked = self.read.check_open().and_then(|()| self.health.check());
             return checked.map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
@@ -275,7 +276,10 @@ impl WritePath {
         match entry.kind {
             // It may wait for space, with the same check.
             Kind::Put if is_large => self.health.check()?,
-            Kind::Put | Kind::Merge if !mode.frees_space() => self.health.check_put()?,
+            Kind::Put | Kind::Merge if !mode.frees_space() => match self.health.check_put() {
+                Err(error) if error.is_disk_full() => self.wait_for_space(error)?,
+                checked => checked?,
+            },
             // Deletes free space, and so do the drop of a keyspace and its expiry.
             _ => self.health.check()?,
         }
@@ -286,6 +290,19 @@ impl WritePath {
             entry.file = Some(reference);
         }
         Ok(())
+    }
+
+    /// Waits until puts are taken again, as long as something may free space (rule F12).
+    #[cold]
+    fn wait_for_space(&self, mut error: Error) -> Result<()> {
+        let mut wait = None;
+        while self.space.wait_for_put(&mut wait) {
+            match self.health.check_put() {
+                Err(again) if again.is_disk_full() => error = again,
+                checked => return checked,
+            }
+        }
+        Err(error)
     }
 
     /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.
