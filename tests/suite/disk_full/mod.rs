@@ -5,4 +5,3 @@ mod freeing;
 mod full_disk;
 mod sizes;
 mod values;
-mod waiting;
