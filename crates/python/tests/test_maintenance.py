@@ -76,7 +76,7 @@ def test_changes(path: Path) -> None:
         users.delete_range(start=b"x")
         assert list(changes) == [
             (2, [("put", "default", b"a", b"1")]),
-            (3, [("delete", "default", b"a"), ("put", "default", b"b", b"2")]),
+            (3, [("put", "default", b"b", b"2"), ("delete", "default", b"a")]),
             (4, [("set_keyspace", "users")]),
             (5, [("merge", "users", b"7", b"Ada")]),
             (6, [("delete_range", "users", b"x", None)]),
