@@ -177,8 +177,8 @@ impl CommittedWrite {
         &self.keyspaces
     }
 
-    /// What it has done to keys, in the order of keyspaces and keys; range deletes come first. No key is in it twice, and the keys
-    /// of a range delete that it has put besides stay.
+    /// What it has done to keys, in any order; range deletes come first. No key is in it twice, and the keys of a range delete
+    /// that it has put besides stay.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.batch.operations().map(|(name, operation)| {
             let (keyspace, key) = (name.unwrap_or(DEFAULT_NAME), operation.key);
