@@ -185,7 +185,7 @@ impl Shard {
             && let Some(place) = slot.idle.take()
         {
             self.idle.remove(&place);
-            // Nobody has the lock: who locks an inode has pinned it.
+            // The lock is free: a thread pins an inode before it locks it.
             if let Some(mut state) = slot.inode.state.try_write() {
                 state.record = None;
             }

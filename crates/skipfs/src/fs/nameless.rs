@@ -23,7 +23,7 @@ impl<S: Store> SkipFs<S> {
     /// No operation of the store for others. If the store fails, the next opening of the file system deletes it.
     pub fn forget(&self, ino: u64, lookups: u64) {
         if let Some(inode) = self.table.forget(ino, lookups) {
-            // There is nobody to tell.
+            // The caller of `forget` gets no errors; an orphan that stays is deleted by the next opening.
             let _ = self.delete_unused(&inode, &mut inode.write());
         }
     }

@@ -14,7 +14,7 @@ fn put(db: &Db, count: u64) -> u64 {
 /// Opens a copy, writes to it, and checks that a follower that has seen the writes of another store up to `position` notices.
 fn check_copy(disk: &SimulatedStorage, path: &str, position: u64) -> u64 {
     let copy = Db::open_with(Arc::new(disk.at(path)), tiny().change_retention(PLENTY)).unwrap();
-    for count in [0, 1, 150, 300] {
+    for count in [150, 300] {
         put(&copy, count);
         let found = copy.changes(position).map(|_| ());
         assert!(
