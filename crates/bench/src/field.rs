@@ -36,6 +36,8 @@ pub struct Field<'a> {
     pub values: &'a Values,
     /// Keys in the store at the start.
     pub loaded: u64,
+    /// When the run began. Its duration and its time are both counted from here, so that no run is shorter than asked.
+    pub started: Instant,
     /// When to stop, if the run has a duration.
     pub deadline: Option<Instant>,
     lanes: Vec<CachePadded<Lane>>,
@@ -53,6 +55,7 @@ impl<'a> Field<'a> {
         loaded: u64,
         first: u64,
     ) -> Self {
+        let started = Instant::now();
         let lane = || CachePadded::new(Lane { done: AtomicU64::new(0), pending: AtomicU64::new(NONE) });
         Self {
             engine,
@@ -60,7 +63,8 @@ impl<'a> Field<'a> {
             keys,
             values,
             loaded,
-            deadline: settings.duration.map(|duration| Instant::now() + duration),
+            started,
+            deadline: settings.duration.map(|duration| started + duration),
             lanes: (0..settings.threads).map(|_| lane()).collect(),
             next: CachePadded::new(AtomicU64::new(first)),
             stop: AtomicBool::new(false),

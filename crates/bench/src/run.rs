@@ -40,7 +40,7 @@ pub fn run(
     progress: &dyn Progress,
     space: &(dyn Fn() -> Option<u64> + Sync),
 ) -> Result<Ran> {
-    let (cpu_before, started) = (process::cpu_time(), Instant::now());
+    let cpu_before = process::cpu_time();
     let control_stop = AtomicBool::new(false);
     let (sampler_end, sampler_stop) = channel::<()>();
     let (space_end, space_stop) = channel::<()>();
@@ -69,7 +69,7 @@ pub fn run(
         let workers: Vec<_> = (0..settings.threads).map(|lane| scope.spawn(work(lane))).collect();
         // All threads are joined before an error is returned: none may continue to use the store.
         let tallies: Vec<Result<Tally>> = workers.into_iter().map(joined).collect();
-        let elapsed = started.elapsed();
+        let elapsed = field.started.elapsed();
         field.stop();
         let beside = beside.map(joined);
         drop((sampler_end, space_end));
