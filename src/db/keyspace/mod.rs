@@ -92,7 +92,7 @@ impl Keyspace {
     #[inline]
     pub(super) fn mode(&self, options: WriteOptions) -> WriteMode<'_> {
         let keyspaces = if self.id() == KeyspaceId::DEFAULT { &[] } else { std::slice::from_ref(&self.info) };
-        WriteMode { frees_space: options.frees_space, ..WriteMode::new(self.durability(options), keyspaces) }
+        WriteMode::with(options, self.durability(options), keyspaces)
     }
 
     #[inline]

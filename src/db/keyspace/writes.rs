@@ -68,8 +68,9 @@ impl Keyspace {
         self.engine.write.write_one(self.key(&key), None, self.mode(options))
     }
 
-    /// Deletes all keys of a range. This is one small write, however many keys there are: reads skip what it hides, and the
-    /// merges that later writes cause remove it; `compact_range` frees its space at once. Writers of keys in the range wait
+    /// Deletes all keys of a range. This is one small write, however many keys there are: reads skip what it hides. The
+    /// space of a large range comes back in the background once no snapshot needs it, that of a small one with the merges that
+    /// later writes cause; `compact_range` frees it at once. Writers of keys in the range wait
     /// until it is placed, and several range deletes take turns.
     ///
     /// ```

@@ -427,7 +427,7 @@ impl Transaction {
         let _commit = write.begin_call()?;
         let effects = writes.into_effects();
         let durability = write.durability_of(options.durability, effects.is_in_default(), &keyspaces);
-        let mode = WriteMode { frees_space: options.frees_space, ..WriteMode::new(durability, &keyspaces) };
+        let mode = WriteMode::with(options, durability, &keyspaces);
         let committed = write.commit_transaction(snapshot.pin(), &effects, &reads, mode);
         if let Err(Error::Conflict { .. }) = &committed {
             write.note_conflict();

@@ -31,7 +31,8 @@ impl Background {
         let outcome = self.write_branches(&generation, end, running);
         // Rule G5: older generations come first. If an older one failed, this one is incorporated again after it.
         self.scheduler.wait_for_turn(end)?;
-        if !self.read.view.load().is_oldest(&generation) {
+        let view = self.read.view.load_full();
+        if !view.is_oldest(&generation) {
             return Err(Error::Closed);
         }
         // It was cancelled because the store closes: the log has what the Memtable holds.
@@ -40,11 +41,14 @@ impl Background {
         planted!(self.changes.copy_through(end, true)?, Bug::ChangesNotCopied => ());
         let copied = planted!(self.changes.copied(), Bug::ChangesNotCopied => SequenceNumber::MAX);
         let segments = self.log.log.recyclable(end.min(copied));
+        let deleted = self.large_deleted(&view.disk, &generation.memtable.range_tombstones());
+        drop(view);
         self.publisher.publish(outcome, Some(Incorporated { generation: &generation, end, segments: &segments }))?;
         // Its memory is for the next generation.
         drop(generation);
         self.throttle.speed.record_incorporation(running.bytes(), clock.now().saturating_sub(started));
         self.generations.note_incorporated(end);
+        self.free_deleted(deleted);
         self.log.check_lock()?;
         // If a read-only opener reads the log now, the next incorporation recycles its segments.
         if let Some(_alone) = locks::to_recycle(&*self.read.storage)? {

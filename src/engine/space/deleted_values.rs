@@ -3,7 +3,7 @@
 //! A value file goes with the last branch file that refers to it, and the branch file goes with a merge. References are
 //! small, so no merge may be due for a long time while the values fill the disk. `background/deleted_values.rs` looks.
 
-use crate::util::SequenceNumber;
+use super::in_vain::InVain;
 use crate::util::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub(crate) struct DeletedValues {
     not_before: AtomicU64,
     /// What the last look saw: the version of the view, and the counter of released snapshots.
     seen: Mutex<Option<(u64, u64)>>,
-    /// When a value waited in vain for the space of others: the version of the view, and the last number.
-    in_vain_at: Mutex<Option<(u64, SequenceNumber)>>,
+    /// When a value has waited in vain for the space of others.
+    pub(crate) in_vain: InVain,
     /// Whether deletes are in memory.
     has_deletes: AtomicBool,
     /// Bytes that merges in quiet times may still read.
@@ -37,7 +37,7 @@ impl Default for DeletedValues {
             is_wanted: AtomicBool::new(false),
             not_before: AtomicU64::new(0),
             seen: Mutex::default(),
-            in_vain_at: Mutex::default(),
+            in_vain: InVain::default(),
             has_deletes: AtomicBool::new(false),
             credit: AtomicU64::new(FIRST_CREDIT),
         }
@@ -71,16 +71,6 @@ impl DeletedValues {
         self.not_before.store(not_before, Ordering::Relaxed);
         *self.seen.lock() = Some((version, releases));
         self.is_wanted.swap(false, Ordering::AcqRel)
-    }
-
-    /// Whether a value has waited in vain since the view and the last number changed.
-    pub(crate) fn was_in_vain(&self, version: u64, last: SequenceNumber) -> bool {
-        *self.in_vain_at.lock() == Some((version, last))
-    }
-
-    /// A value has waited in vain. *Otherwise:* each one that follows waits as long.
-    pub(crate) fn note_in_vain(&self, version: u64, last: SequenceNumber) {
-        *self.in_vain_at.lock() = Some((version, last));
     }
 
     /// Notes a delete.
@@ -128,16 +118,6 @@ mod tests {
         assert_eq!(looks.not_before(), now + BETWEEN_LOOKS);
         looks.want();
         assert!(looks.is_wanted() && looks.begin(now, 4, 0) && !looks.is_wanted());
-    }
-
-    #[test]
-    fn a_wait_in_vain_counts_until_something_changes() {
-        let (looks, number) = (DeletedValues::default(), SequenceNumber);
-        assert!(!looks.was_in_vain(1, number(5)));
-        looks.note_in_vain(1, number(5));
-        assert!(
-            looks.was_in_vain(1, number(5)) && !looks.was_in_vain(2, number(5)) && !looks.was_in_vain(1, number(6))
-        );
     }
 
     #[test]

@@ -7,18 +7,19 @@
 
 use super::ballast::{Ballast, ReserveInputs};
 use super::deleted_values::DeletedValues;
+use super::in_vain::InVain;
 use crate::disk::{Component, JobKind};
 use crate::engine::changes::change_log::ChangeLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::scheduler::Scheduler;
+use crate::engine::scheduler::{Driver, Scheduler};
 use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::Budget;
 use crate::engine::state::freeing::Freeing;
 use crate::engine::state::health::Health;
 use crate::log::Log;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::util::{Error, Result};
+use crate::util::{Error, Result, SequenceNumber};
 use std::time::Duration;
 
 /// How often background work checks for space.
@@ -43,11 +44,11 @@ const OUTPUT_PART: u64 = 2;
 /// all of the reserve, and nothing would be left for deletes.
 const FREEING_PART: u64 = 8;
 const FREEING_BALLAST_PART: u64 = 4;
-/// The longest time that a delete or a large value waits for space.
+/// The longest time that a write waits for space.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many times a large value waits for a moment. In a store without threads, time stands still while background work runs.
-const VALUE_WAITS_MAX: u32 = 500;
+/// How many times a put waits for a moment. In a store without threads, time stands still while background work runs.
+const WAITS_MAX: u32 = 500;
 
 /// What finds no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +72,9 @@ struct BallastCheck {
     is_out_of_date: bool,
 }
 
-/// A large value that waits for space.
+/// A put that waits for space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ValueWait {
+pub(crate) struct PutWait {
     began: Duration,
     /// When background work was last seen that may free space.
     busy_at: Duration,
@@ -101,6 +102,8 @@ pub(crate) struct Space {
     has_deletes: AtomicBool,
     /// The room in which a merge on the full disk failed last, or in which failed ones were let try again.
     tried_room: Mutex<Option<u64>>,
+    /// When a put has waited in vain.
+    in_vain: InVain,
     /// Bytes that puts of writes that free space may still take while the disk is full (rule F9).
     left_for_freeing: AtomicU64,
 }
@@ -128,6 +131,7 @@ impl Space {
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
             tried_room: Mutex::default(),
+            in_vain: InVain::default(),
             left_for_freeing: AtomicU64::new(0),
         })
     }
@@ -362,34 +366,52 @@ impl Space {
 
     /// Waits a moment for a large value that finds no space, while background work looks for values that newer data hides, and
     /// frees their space. Returns false if waiting is useless.
-    pub(crate) fn wait_for_value(&self, wait: &mut Option<ValueWait>) -> bool {
+    pub(crate) fn wait_for_value(&self, wait: &mut Option<PutWait>) -> bool {
         if self.health.blocking_error().is_err() || self.read.value_file_refs.count() == 0 {
             return false;
         }
-        let (clock, looks) = (&self.scheduler.clock, &self.deleted_values);
-        let state = || (self.read.view.load().version, self.read.sequencer.last());
-        if wait.is_none() {
-            let (version, last) = state();
-            if looks.was_in_vain(version, last) {
-                return false;
-            }
-            looks.want();
+        if wait.is_none() && !self.deleted_values.in_vain.was_at(self.state()) {
+            self.deleted_values.want();
             self.scheduler.ask_for_workers();
         }
+        self.wait_while_busy(wait, &self.deleted_values.in_vain)
+    }
+
+    /// Waits a moment for a put with `WriteOptions::waits_for_space` that the full disk refuses (rule F12). Returns false if
+    /// waiting is useless. In a store without threads nothing happens meanwhile.
+    pub(crate) fn wait_for_put(&self, wait: &mut Option<PutWait>) -> bool {
+        self.scheduler.driver() == Driver::Threads
+            && self.health.blocking_error().is_ok()
+            && self.wait_while_busy(wait, &self.in_vain)
+    }
+
+    /// The state of the store in which a wait may be in vain.
+    fn state(&self) -> (u64, SequenceNumber) {
+        (self.read.view.load().version, self.read.sequencer.last())
+    }
+
+    /// Waits a moment, unless background work has done nothing for a while that may free space.
+    fn wait_while_busy(&self, wait: &mut Option<PutWait>, in_vain: &InVain) -> bool {
+        if wait.is_none() && in_vain.was_at(self.state()) {
+            return false;
+        }
+        let clock = &self.scheduler.clock;
         let now = clock.now();
-        let wait = wait.get_or_insert(ValueWait { began: now, busy_at: now, count: 0 });
+        let wait = wait.get_or_insert(PutWait { began: now, busy_at: now, count: 0 });
         self.scheduler.wait_briefly();
         let now = clock.now();
-        if looks.is_wanted() || self.freeing.is_any() || !self.scheduler.state.lock().is_idle() {
+        let has_deletes =
+            || self.has_deletes.load(Ordering::Relaxed) && !self.read.view.load().newest().memtable.is_empty();
+        let is_idle = || self.scheduler.state.lock().is_idle();
+        if self.deleted_values.is_wanted() || self.freeing.is_any() || !is_idle() || has_deletes() {
             wait.busy_at = now;
         }
         wait.count += 1;
         let goes_on = now.saturating_sub(wait.began) < PATIENCE
             && now.saturating_sub(wait.busy_at) < 2 * SPACE_CHECK
-            && wait.count < VALUE_WAITS_MAX;
+            && wait.count < WAITS_MAX;
         if !goes_on {
-            let (version, last) = state();
-            looks.note_in_vain(version, last);
+            in_vain.note(self.state());
         }
         goes_on
     }

@@ -3,5 +3,6 @@
 pub(crate) mod ballast;
 pub(crate) mod deleted_values;
 pub(crate) mod full_disk;
+mod in_vain;
 pub(crate) mod removal;
 pub(crate) mod small_disk;

@@ -41,7 +41,7 @@ impl StagedWrites {
         };
         let effects = Effects { writes: memory.into_changes().into_iter().filter_map(write_of).collect(), deleted };
         let durability = write.durability_of(options.durability, self.is_in_default, &self.keyspaces);
-        let mode = WriteMode { frees_space: options.frees_space, ..WriteMode::new(durability, &self.keyspaces) };
+        let mode = WriteMode::with(options, durability, &self.keyspaces);
         write.write_all(&effects, None, mode).map(drop)
     }
 

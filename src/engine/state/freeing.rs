@@ -1,5 +1,5 @@
-//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied, those of which half or more
-//! has expired, and those with large values that newer data hides. Any thread.
+//! Deleted ranges whose space is to be freed: those of keyspaces that were dropped or emptied, large ones of range deletes, those of
+//! which half or more has expired, and those with large values that newer data hides. Any thread.
 //!
 //! The tombstone of a range hides its data at once; the data itself would go only with the merges that later writes cause.
 //! So workers compact such ranges, once no snapshot needs them. What is small beside the leaf that it shares with other

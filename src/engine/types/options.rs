@@ -352,6 +352,11 @@ pub struct WriteOptions {
     /// beyond that they fail with `DiskFull`, and the rest stays for deletes. The store does not check that space is
     /// freed. On a full disk deletes free space soon, and a value that is replaced by a shorter one with later merges.
     pub frees_space: bool,
+    /// Whether a put that finds the disk full waits before it fails with `DiskFull`: at most five seconds, and only as long as
+    /// background work may free space. For programs that replace their data on a disk that is mostly free, faster than the
+    /// space of what they have deleted comes back. False by default, so that a full disk is reported at once. In a store
+    /// without background threads there is nothing to wait for. Large values always wait.
+    pub waits_for_space: bool,
 }
 
 impl WriteOptions {
@@ -387,5 +392,20 @@ impl WriteOptions {
     #[must_use]
     pub fn frees_space(self, frees_space: bool) -> Self {
         Self { frees_space, ..self }
+    }
+
+    /// Sets the field `waits_for_space`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::WriteOptions;
+    /// db.delete_prefix("page/")?; // those of yesterday
+    /// db.put_with("page/1", "today", WriteOptions::new().waits_for_space(true))?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    #[must_use]
+    pub fn waits_for_space(self, waits_for_space: bool) -> Self {
+        Self { waits_for_space, ..self }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::expiry::Moment;
 use crate::engine::types::keyspace_info::{KeyspaceInfo, OpeningId};
-use crate::engine::types::options::Durability;
+use crate::engine::types::options::{Durability, WriteOptions};
 use crate::util::Result;
 use crate::util::sync::Arc;
 
@@ -19,12 +19,20 @@ pub(crate) struct WriteMode<'a> {
     pub(crate) tick: Option<Option<&'a Moment>>,
     /// Whether the user says that it frees space. Cleared by the write path if a full disk does not take its puts.
     pub(crate) frees_space: bool,
+    /// Whether its puts wait on a full disk (rule F12).
+    pub(crate) waits_for_space: bool,
 }
 
 impl<'a> WriteMode<'a> {
     /// A write of these keyspaces.
     pub(crate) fn new(durability: Durability, keyspaces: &'a [Arc<KeyspaceInfo>]) -> Self {
-        Self { durability, keyspaces, drops: None, tick: None, frees_space: false }
+        Self { durability, keyspaces, drops: None, tick: None, frees_space: false, waits_for_space: false }
+    }
+
+    /// A write with these options, whose durability they and the keyspaces decided.
+    pub(crate) fn with(options: WriteOptions, durability: Durability, keyspaces: &'a [Arc<KeyspaceInfo>]) -> Self {
+        let WriteOptions { durability: _, frees_space, waits_for_space } = options;
+        Self { frees_space, waits_for_space, ..Self::new(durability, keyspaces) }
     }
 
     /// Whether it leads to free space, whatever it writes.

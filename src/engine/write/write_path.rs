@@ -161,7 +161,7 @@ impl WritePath {
         let _timed = self.read.latencies.time(Call::Write);
         let keyspaces = batch.take_keyspaces();
         let durability = self.durability_of(options.durability, batch.is_in_default(), &keyspaces);
-        let mode = WriteMode { frees_space: options.frees_space, ..WriteMode::new(durability, &keyspaces) };
+        let mode = WriteMode::with(options, durability, &keyspaces);
         if batch.merges() {
             return self.write_merges(batch, mode);
         }
@@ -276,7 +276,10 @@ impl WritePath {
         match entry.kind {
             // It may wait for space, with the same check.
             Kind::Put if is_large => self.health.check()?,
-            Kind::Put | Kind::Merge if !mode.frees_space() => self.health.check_put()?,
+            Kind::Put | Kind::Merge if !mode.frees_space() => match self.health.check_put() {
+                Err(error) if mode.waits_for_space && error.is_disk_full() => self.wait_for_space(error)?,
+                checked => checked?,
+            },
             // Deletes free space, and so do the drop of a keyspace and its expiry.
             _ => self.health.check()?,
         }
@@ -287,6 +290,19 @@ impl WritePath {
             entry.file = Some(reference);
         }
         Ok(())
+    }
+
+    /// Waits until puts are taken again, as long as something may free space (rule F12).
+    #[cold]
+    fn wait_for_space(&self, mut error: Error) -> Result<()> {
+        let mut wait = None;
+        while self.space.wait_for_put(&mut wait) {
+            match self.health.check_put() {
+                Err(again) if again.is_disk_full() => error = again,
+                checked => return checked,
+            }
+        }
+        Err(error)
     }
 
     /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.

@@ -78,6 +78,7 @@ fn each_field_has_a_setter_that_sets_nothing_else() {
     check! { WriteOptions,
         durability(Durability::Unlogged) = Some(Durability::Unlogged);
         frees_space(true) = true;
+        waits_for_space(true) = true;
     }
     check! { TransactOptions,
         attempts(3) = 3;

@@ -5,3 +5,4 @@ mod freeing;
 mod full_disk;
 mod sizes;
 mod values;
+mod waiting;

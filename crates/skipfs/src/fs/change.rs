@@ -29,8 +29,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// No changes so far. On a full disk the request waits while the space of what was removed comes back.
     pub(super) fn new() -> Self {
-        Self { batch: Batch::new(), now: Timestamp::now(), states: Vec::new(), created: Growth::default() }
+        let mut batch = Batch::new();
+        batch.set_waits_for_space(true);
+        Self { batch, now: Timestamp::now(), states: Vec::new(), created: Growth::default() }
     }
 
     /// The new state of a locked inode. Its record will be put where the state says, if it is stored.
@@ -155,9 +158,15 @@ impl Changes {
         (!changes.is_empty() && changes.iter().all(is_removal)).then(|| self.batch.clone())
     }
 
+    /// On a full disk the request does not wait while the space of what was removed comes back: it has another way there.
+    pub(super) fn never_wait(&mut self) {
+        self.batch.set_waits_for_space(false);
+    }
+
     /// The request frees space: a full disk is to take its small puts, too.
     pub(super) fn free_space(&mut self) {
         self.batch.set_frees_space(true);
+        self.never_wait();
     }
 
     /// The whole batch, and the states.

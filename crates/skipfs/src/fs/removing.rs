@@ -31,6 +31,8 @@ impl<S: Store> SkipFs<S> {
             // What the full disk takes of puts is for requests that need it.
             if unused == Unused::LookedUp || !changes.is_closed_orphan(&locks, child)? {
                 changes.free_space();
+            } else {
+                changes.never_wait();
             }
             self.commit(changes, &mut locks)
         };

@@ -84,7 +84,8 @@ impl Store for AlluviumStore {
                 Change::DeleteRange(start, end) => writes.delete_range(start..end),
             };
         }
-        self.db.write_with(writes, WriteOptions::new().frees_space(batch.frees_space())).map_err(of_store)
+        let options = WriteOptions::new().frees_space(batch.frees_space()).waits_for_space(batch.waits_for_space());
+        self.db.write_with(writes, options).map_err(of_store)
     }
 
     fn sync(&self) -> FsResult<()> {

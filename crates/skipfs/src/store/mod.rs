@@ -70,6 +70,7 @@ pub enum Change {
 pub struct Batch {
     changes: Vec<Change>,
     frees_space: bool,
+    waits_for_space: bool,
 }
 
 impl Batch {
@@ -101,6 +102,16 @@ impl Batch {
     /// Whether it frees space although it puts something.
     pub fn frees_space(&self) -> bool {
         self.frees_space
+    }
+
+    /// Says that the batch is to wait on a full disk while the space of what was deleted comes back.
+    pub fn set_waits_for_space(&mut self, waits_for_space: bool) {
+        self.waits_for_space = waits_for_space;
+    }
+
+    /// Whether it waits on a full disk while the space of what was deleted comes back.
+    pub fn waits_for_space(&self) -> bool {
+        self.waits_for_space
     }
 
     /// The changes in their order.

@@ -48,6 +48,26 @@ fn a_dropped_keyspace_gives_its_space_back() {
     }
 }
 
+/// Its space came back only with merges that other writes to the same place caused.
+#[test]
+fn a_large_deleted_range_gives_its_space_back() {
+    for options in all_components() {
+        let (db, before) = filled(&storage().1, &options);
+        let (doomed, snapshot) = (keyspace(&db, "doomed"), db.snapshot());
+        doomed.delete_range(10_u32.to_be_bytes()..200_u32.to_be_bytes()).unwrap();
+        doomed.delete_range(200_u32.to_be_bytes()..400_u32.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+        rest(&db);
+        assert!(db.stats().branch_bytes >= before, "a snapshot needs it");
+        assert_eq!(snapshot.keyspace("doomed").unwrap().unwrap().iter().unwrap().count(), 400);
+        drop(snapshot);
+        rest(&db);
+        expect_freed(&db, before);
+        assert_eq!(doomed.iter().unwrap().count(), 10);
+        assert!(!db.step());
+    }
+}
+
 #[test]
 fn an_emptied_keyspace_gives_its_space_back() {
     for options in all_components() {
