@@ -377,12 +377,18 @@ impl Space {
         self.wait_while_busy(wait, &self.deleted_values.in_vain)
     }
 
-    /// Waits a moment for a put with `WriteOptions::waits_for_space` that the full disk refuses (rule F12). Returns false if
-    /// waiting is useless. In a store without threads nothing happens meanwhile.
-    pub(crate) fn wait_for_put(&self, wait: &mut Option<PutWait>) -> bool {
-        self.scheduler.driver() == Driver::Threads
-            && self.health.blocking_error().is_ok()
-            && self.wait_while_busy(wait, &self.in_vain)
+    /// Waits until puts are taken again, for one with `WriteOptions::waits_for_space` that found the disk full (rule F12).
+    /// Returns this or the latest such error if waiting is useless. In a store without threads nothing happens meanwhile.
+    /// Waiting goes on while incorporations are blocked: what frees their space may still run.
+    #[cold]
+    pub(crate) fn wait_until_puts(&self, wait: &mut Option<PutWait>, mut full: Error) -> Result<()> {
+        while self.scheduler.driver() == Driver::Threads && self.wait_while_busy(wait, &self.in_vain) {
+            match self.health.check_put() {
+                Err(error) if error.is_disk_full() => full = error,
+                checked => return checked,
+            }
+        }
+        Err(full)
     }
 
     /// The state of the store in which a wait may be in vain.
@@ -406,7 +412,7 @@ impl Space {
         if self.deleted_values.is_wanted() || self.freeing.is_any() || !is_idle() || has_deletes() {
             wait.busy_at = now;
         }
-        wait.count += 1;
+        wait.count += u32::from(self.scheduler.driver() == Driver::Deterministic);
         let goes_on = now.saturating_sub(wait.began) < PATIENCE
             && now.saturating_sub(wait.busy_at) < 2 * SPACE_CHECK
             && wait.count < WAITS_MAX;

@@ -10,7 +10,7 @@ use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::shared_components::SharedComponents;
-use crate::engine::space::full_disk::{Space, SpaceNeed};
+use crate::engine::space::full_disk::{PutWait, Space, SpaceNeed};
 #[cfg(feature = "async")]
 use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::engine::state::generation::Generation;
@@ -102,6 +102,15 @@ impl Committer {
         self.generations.space.add_writer();
     }
 
+    /// Lets a write that waits for space try again once the disk is not full any more (rule F12). Otherwise returns the error.
+    #[cold]
+    fn wait_on_full_disk(&self, write: &Write<'_>, waits: &mut Option<PutWait>, error: Error) -> Result<()> {
+        if write.mode.waits_for_space && error.is_disk_full() {
+            return self.space.wait_until_puts(waits, error);
+        }
+        Err(error)
+    }
+
     /// Steps 1 to 6. Nothing is written if the precondition does not hold. Adds to `long_chains` the places of entries whose
     /// keys now have long chains of operands.
     pub(super) fn commit(
@@ -112,7 +121,7 @@ impl Committer {
     ) -> Result<WriteOutcome> {
         let Write { entries, deleted, latches, precondition, .. } = *write;
         let read = &*self.read;
-        let mut waits_since = None;
+        let (mut waits_since, mut put_waits) = (None, None);
         let folds = FoldBudget::of(entries);
         let of_entries = entries.iter().map(|entry| entry_bytes(entry.hash, entry.key.bytes.len(), entry.value.len()));
         let bytes = of_entries.sum::<usize>() + folds.memory_bytes();
@@ -131,7 +140,9 @@ impl Committer {
                 let full = Arc::clone(generation);
                 drop(view);
                 if write.mode.tick.is_none() {
-                    self.generations.make_room(&full)?;
+                    if let Err(error) = self.generations.make_room(&full) {
+                        self.wait_on_full_disk(write, &mut put_waits, error)?;
+                    }
                 } else if !self.generations.make_room_at_once(&full)? {
                     return Ok(WriteOutcome::Conflict(Conflict::NoRoom));
                 }
@@ -153,7 +164,8 @@ impl Committer {
                 {
                     continue;
                 }
-                return Err(error);
+                self.wait_on_full_disk(write, &mut put_waits, error)?;
+                continue;
             }
             if generation.memtable.attach(&mut thread.memory, entries.len()) {
                 self.scheduler.wake_workers();

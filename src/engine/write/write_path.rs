@@ -277,7 +277,9 @@ impl WritePath {
             // It may wait for space, with the same check.
             Kind::Put if is_large => self.health.check()?,
             Kind::Put | Kind::Merge if !mode.frees_space() => match self.health.check_put() {
-                Err(error) if mode.waits_for_space && error.is_disk_full() => self.wait_for_space(error)?,
+                Err(error) if mode.waits_for_space && error.is_disk_full() => {
+                    self.space.wait_until_puts(&mut None, error)?
+                }
                 checked => checked?,
             },
             // Deletes free space, and so do the drop of a keyspace and its expiry.
@@ -290,19 +292,6 @@ impl WritePath {
             entry.file = Some(reference);
         }
         Ok(())
-    }
-
-    /// Waits until puts are taken again, as long as something may free space (rule F12).
-    #[cold]
-    fn wait_for_space(&self, mut error: Error) -> Result<()> {
-        let mut wait = None;
-        while self.space.wait_for_put(&mut wait) {
-            match self.health.check_put() {
-                Err(again) if again.is_disk_full() => error = again,
-                checked => return checked,
-            }
-        }
-        Err(error)
     }
 
     /// Writes a large value to a file of its own. If there is no space, waits for that of values that newer data hides.
