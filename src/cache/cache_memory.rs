@@ -1,4 +1,4 @@
-//! The memory of page caches: bounded by bytes, with clock replacement (SplinterDB §4 "Cache"). Several stores may share
+//! The memory of page caches: bounded by bytes, with clock replacement (SplinterDB §5 "Cache"). Several stores may share
 //! one; each has a `PageCache` of its own in it. Any thread may call any method.
 //!
 //! A page belongs to the shard that its table and number determine. Each shard has a mutex and a clock of its own.

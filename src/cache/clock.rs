@@ -1,4 +1,4 @@
-//! A map with clock replacement (SplinterDB §4 "Cache") for the table of open files. Second chance with a counter in
+//! A map with clock replacement (SplinterDB §5 "Cache") for the table of open files. Second chance with a counter in
 //! place of the bit: each entry has a credit, hits raise it, the hand lowers it, and an entry without credit is evicted.
 //! Not synchronized: `FileTable` keeps it under a mutex. (The page cache has a clock of its own over lock-free tables.)
 //!

@@ -1,4 +1,4 @@
-//! The log: per-thread chunks of one mapped segment file (SplinterDB §4, per-thread write-ahead logs; cLSM §4, recovery
+//! The log: per-thread chunks of one mapped segment file (SplinterDB §5, per-thread write-ahead logs; cLSM §4, recovery
 //! sorts records that are out of order).
 //!
 //! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `make_ready` and `finish` are for the
