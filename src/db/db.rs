@@ -24,8 +24,10 @@ use std::sync::Arc;
 /// A `Db` is the store's default [`Keyspace`], whose methods read and write single keys and ranges: `db.put`, `db.get`,
 /// `db.range`. What is listed here is about the store as a whole, or about several keys at once.
 ///
-/// `close` closes the store for all clones and keyspaces. Dropping the last of them closes it, too, and ignores errors. After a `fork`, the child must not use a `Db`
-/// that the parent opened: reads and writes return `Error::Forked` there.
+/// `close` closes the store for all clones and keyspaces. Dropping the last of them closes it, too, and ignores errors.
+///
+/// After a `fork`, the child must not use a `Db` that the parent opened: reads and writes return `Error::Forked` there. A child that is to
+/// open stores of its own must call `exec` first; otherwise they may hang, on locks for which threads of the parent waited.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();

@@ -236,7 +236,11 @@ fn scopeguard(end: impl FnMut()) -> impl Drop {
     Guard(end)
 }
 
+/// Not run by itself: it hangs once in some hundred runs, and far more often if the parent's threads sleep at the fork. The table of
+/// waiting threads in `parking_lot`, one for the process, still has them in the child, which reuses their memory (`docs/recovery.md`,
+/// O5).
 #[test]
+#[ignore = "a known defect: a forked child that opens a store may hang"]
 fn a_forked_child_has_threads_of_its_own() {
     run_child("fork");
 }
