@@ -47,7 +47,7 @@ const FREEING_BALLAST_PART: u64 = 4;
 /// The longest time that a write waits for space.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many times a put waits for a moment. In a store without threads, time stands still while background work runs.
+/// How many times a put waits for a moment in a store without threads, where time stands still while background work runs.
 const WAITS_MAX: u32 = 500;
 
 /// What finds no space.

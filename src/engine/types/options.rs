@@ -352,7 +352,7 @@ pub struct WriteOptions {
     /// beyond that they fail with `DiskFull`, and the rest stays for deletes. The store does not check that space is
     /// freed. On a full disk deletes free space soon, and a value that is replaced by a shorter one with later merges.
     pub frees_space: bool,
-    /// Whether a put that finds the disk full waits before it fails with `DiskFull`: at most five seconds, and only as long as
+    /// Whether a put that finds the disk full waits before it fails with `DiskFull`: at most five seconds each time, and only as long as
     /// background work may free space. For programs that replace their data on a disk that is mostly free, faster than the
     /// space of what they have deleted comes back. False by default, so that a full disk is reported at once. In a store
     /// without background threads there is nothing to wait for. Large values always wait.

@@ -236,7 +236,7 @@ fn scopeguard(end: impl FnMut()) -> impl Drop {
     Guard(end)
 }
 
-/// Not run by itself: it hangs once in some hundred runs, and far more often if the parent's threads sleep at the fork. The table of
+/// Not run by itself: it hangs now and then on a busy machine, and far more often if the parent's threads sleep at the fork. The table of
 /// waiting threads in `parking_lot`, one for the process, still has them in the child, which reuses their memory (`docs/recovery.md`,
 /// O5).
 #[test]
