@@ -26,8 +26,8 @@ use std::sync::Arc;
 ///
 /// `close` closes the store for all clones and keyspaces. Dropping the last of them closes it, too, and ignores errors.
 ///
-/// After a `fork`, the child must not use a `Db` that the parent opened: reads and writes return `Error::Forked` there. A child that is to
-/// open stores of its own must call `exec` first; otherwise they may hang, on locks for which threads of the parent waited.
+/// After a `fork`, the child must not use a `Db` that the parent opened: reads and writes return `Error::Forked` there. It may
+/// open other stores, and this one after the parent has closed it.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();

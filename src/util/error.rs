@@ -154,7 +154,7 @@ pub enum Error {
     },
     /// The store was opened by the process from which this one was forked.
     #[error(
-        "the store was opened before this process was forked; a child that is to open a store must call `exec` first"
+        "the store was opened before this process was forked; open it again in the child after the parent has closed it"
     )]
     Forked,
     /// The disk is full. Nothing was written. The store resumes by itself once there is space.

@@ -6,16 +6,17 @@
 mod checked;
 
 mod keyspace_map;
+mod locks;
+#[cfg(feature = "model-checking")]
+mod points;
 mod striped;
 
 #[cfg(feature = "model-checking")]
-pub use checked::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, RwLock,
-    RwLockReadGuard,
-};
+pub use checked::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar};
 pub use keyspace_map::KeyspaceMap;
 #[cfg(not(feature = "model-checking"))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+pub use locks::Condvar;
+pub use locks::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 #[cfg(not(feature = "model-checking"))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 pub use std::sync::atomic::{Ordering, fence};
@@ -47,7 +48,7 @@ impl Backoff {
     /// One round of waiting. Rounds get longer.
     pub fn wait(&mut self) {
         #[cfg(feature = "model-checking")]
-        if checked::give_way() {
+        if points::give_way() {
             return;
         }
         if self.rounds < 6 {

@@ -2,9 +2,7 @@
 
 use alluvium::internals::splitmix64;
 use alluvium::{Db, Options};
-use parking_lot::Condvar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// The number of keys in the store.
 pub const KEYS: u64 = 20_000;
@@ -45,8 +43,6 @@ impl Store {
         let options = Options::new().memory_budget(memory_budget).write_buffer(write_buffer).background_threads(2);
         let db = Db::open(directory.path(), options).unwrap();
         (0..KEYS).for_each(|number| db.put(key(number), VALUE).unwrap());
-        // A thread's first wait allocates. It happens here, since a put may have to wait for a lock for a moment.
-        Condvar::new().wait_for(&mut parking_lot::Mutex::new(()).lock(), Duration::from_millis(1));
         Self { db, _directory: directory, _alone: alone }
     }
 

@@ -24,7 +24,7 @@ use super::boundaries::Boundaries;
 use super::component::MemoryComponent;
 use super::insert_queue::QueueReader;
 use crate::util::arena::Offset;
-use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Backoff, Condvar, Mutex, Ordering};
 use std::sync::Weak;
 
 /// The boundaries that a store's Memtables have learned last. The next one begins with them, because its keys are most
@@ -57,6 +57,8 @@ pub struct Membuffer {
     /// The Memtable's size when queued nodes were last handed over, and whether it is time to do that again.
     pub(crate) handed_over_bytes: AtomicUsize,
     pub(crate) drain_due: AtomicBool,
+    /// The number of scans that wait for `state`.
+    pub(crate) scans_waiting: AtomicUsize,
     /// See `Memtable::drain_one_by_one`.
     pub(crate) one_by_one: AtomicBool,
 }
@@ -135,6 +137,7 @@ impl Membuffer {
             finished: AtomicBool::new(component == MemoryComponent::Skiplist),
             handed_over_bytes: AtomicUsize::new(0),
             drain_due: AtomicBool::new(false),
+            scans_waiting: AtomicUsize::new(0),
             one_by_one: AtomicBool::new(false),
         }
     }
@@ -147,6 +150,18 @@ impl Membuffer {
     /// Whether a drain would find nothing, now and later.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
+    }
+
+    /// Waits until no scan waits for `state`, but not for ever: others may follow.
+    pub(crate) fn let_scans_go_first(&self) {
+        const ROUNDS: usize = 100;
+        let mut backoff = Backoff::new();
+        for _ in 0..ROUNDS {
+            if self.scans_waiting.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            backoff.wait();
+        }
     }
 }
 

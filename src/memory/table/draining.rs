@@ -103,7 +103,9 @@ impl Memtable {
     /// Hands over every node that was queued before the call. Keeps the lock: other scans need the same nodes handed
     /// over, and must not wait for a thread of low priority that gets the lock in between.
     fn hand_over_queues(&self) -> MutexGuard<'_, State> {
+        self.membuffer.scans_waiting.fetch_add(1, Ordering::Relaxed);
         let mut state = self.membuffer.state.lock();
+        self.membuffer.scans_waiting.fetch_sub(1, Ordering::Relaxed);
         if state.want_queued(self) {
             self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
             while state.hand_over_some(self) {}
@@ -200,8 +202,11 @@ impl Memtable {
         let mut state = self.membuffer.state.lock();
         state.want_queued(self);
         while state.hand_over_some(self) {
-            // A scan goes on with what is left, at its own priority.
-            MutexGuard::bump(&mut state);
+            if self.membuffer.scans_waiting.load(Ordering::Relaxed) > 0 {
+                // A scan goes on with what is left, at its own priority. A lock that is only released would be taken
+                // again before the scan wakes up.
+                MutexGuard::unlocked(&mut state, || self.membuffer.let_scans_go_first());
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Atomics and locks in which every use is a point where the model checker may switch to another thread (feature
+//! Atomics and a condition variable in which every use is a point where the model checker may switch to another thread (feature
 //! `model-checking`).
 //!
 //! An atomic has the layout of the one that it replaces, so that words of an arena or of a mapped file can be used as
@@ -8,44 +8,14 @@
 //!
 //! Outside a model, in the ordinary tests, everything works as usual, at a higher cost.
 
-use parking_lot::lock_api;
+use super::locks::MutexGuard;
+use super::points::{PAUSE, is_scheduled, pause, point};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic;
 use std::time::Duration;
 
 /// The number of switches that a wait with a time limit lasts in a model, where there is no time.
 const SWITCHES_MAX: u32 = 8;
-/// The pause between two checks of a wait outside a model.
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// Whether the calling thread belongs to a model and may be switched.
-fn is_scheduled() -> bool {
-    // While a failure unwinds, no other thread runs.
-    !std::thread::panicking() && shuttle::current::try_get_current_task().is_some()
-}
-
-/// A point where another thread may run.
-fn point() {
-    if is_scheduled() {
-        // It takes no time: a model has none. Unlike a yield it says nothing about whether this thread can continue.
-        shuttle::thread::sleep(Duration::ZERO);
-    }
-}
-
-/// Lets other threads run first, because the caller waits for one of them. Returns false outside a model.
-pub fn give_way() -> bool {
-    let scheduled = is_scheduled();
-    if scheduled {
-        shuttle::thread::yield_now();
-    }
-    scheduled
-}
-
-fn pause() {
-    if !give_way() {
-        std::thread::sleep(PAUSE);
-    }
-}
 
 /// An atomic. Every access goes through `point`.
 #[repr(transparent)]
@@ -118,107 +88,7 @@ impl<T> Checked<atomic::AtomicPtr<T>> {
     }
 }
 
-/// Tries a lock until it is free. A thread that blocked would block the whole model.
-fn take<G>(attempt: impl Fn() -> Option<G>) -> G {
-    loop {
-        if let Some(guard) = attempt() {
-            return guard;
-        }
-        pause();
-    }
-}
-
-/// A mutex that switches threads where another one would block.
-pub struct RawMutex(parking_lot::RawMutex);
-
-// SAFETY: a thread that holds this holds the inner lock, which is exclusive.
-unsafe impl lock_api::RawMutex for RawMutex {
-    const INIT: Self = Self(parking_lot::RawMutex::INIT);
-    type Guard = <parking_lot::RawMutex as lock_api::RawMutex>::Guard;
-
-    fn lock(&self) -> Self::Guard {
-        take(|| self.try_lock())
-    }
-
-    fn try_lock(&self) -> Option<Self::Guard> {
-        point();
-        self.0.try_lock()
-    }
-
-    unsafe fn unlock(&self, guard: Self::Guard) {
-        // SAFETY: the caller holds it.
-        unsafe { self.0.unlock(guard) }
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-}
-
-// SAFETY: as for `RawMutex`; whom the lock goes to next is the scheduler's choice in a model.
-unsafe impl lock_api::RawMutexFair for RawMutex {
-    unsafe fn unlock_fair(&self, guard: Self::Guard) {
-        // SAFETY: the caller holds the lock.
-        unsafe { lock_api::RawMutex::unlock(self, guard) };
-    }
-}
-
-/// As `RawMutex`, for many readers or one writer.
-pub struct RawRwLock(parking_lot::RawRwLock);
-
-// SAFETY: a thread that holds this holds the inner lock in the same mode.
-unsafe impl lock_api::RawRwLock for RawRwLock {
-    const INIT: Self = Self(parking_lot::RawRwLock::INIT);
-    type SharedGuard = <parking_lot::RawRwLock as lock_api::RawRwLock>::SharedGuard;
-    type ExclusiveGuard = <parking_lot::RawRwLock as lock_api::RawRwLock>::ExclusiveGuard;
-
-    fn lock_shared(&self) -> Self::SharedGuard {
-        take(|| self.try_lock_shared())
-    }
-
-    fn try_lock_shared(&self) -> Option<Self::SharedGuard> {
-        point();
-        self.0.try_lock_shared()
-    }
-
-    unsafe fn unlock_shared(&self, guard: Self::SharedGuard) {
-        // SAFETY: the caller holds it shared.
-        unsafe { self.0.unlock_shared(guard) }
-    }
-
-    fn lock_exclusive(&self) -> Self::ExclusiveGuard {
-        take(|| self.try_lock_exclusive())
-    }
-
-    fn try_lock_exclusive(&self) -> Option<Self::ExclusiveGuard> {
-        point();
-        self.0.try_lock_exclusive()
-    }
-
-    unsafe fn unlock_exclusive(&self, guard: Self::ExclusiveGuard) {
-        // SAFETY: the caller holds it exclusively.
-        unsafe { self.0.unlock_exclusive(guard) }
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-
-    fn is_locked_exclusive(&self) -> bool {
-        self.0.is_locked_exclusive()
-    }
-}
-
-/// As `parking_lot`'s.
-pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// As `parking_lot`'s.
-pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// As `parking_lot`'s.
-pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// As `parking_lot`'s.
-pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
-
-/// As `parking_lot`'s, with all of its calls that the store uses.
+/// As `locks::Condvar`.
 #[derive(Debug, Default)]
 pub struct Condvar {
     notified: atomic::AtomicU64,
