@@ -20,6 +20,17 @@ pub enum Version {
     Levels(Arc<LevelsVersion>),
 }
 
+/// The runs of the node to which incorporations add one each.
+#[derive(Clone, Copy, Debug)]
+pub struct NewestRuns {
+    /// The most that a read meets there.
+    pub count: usize,
+    /// Writers are slowed above this number.
+    pub limit: usize,
+    /// Incorporations wait for merges at this number.
+    pub bound: usize,
+}
+
 impl Version {
     /// The kind of the component, in a word.
     pub fn kind(&self) -> &'static str {
@@ -103,6 +114,17 @@ impl Version {
         match self {
             Self::Trunk(tree) => tree.debt(),
             Self::Levels(version) => version.debt(),
+        }
+    }
+
+    /// The runs to which incorporations add. `None` for levels, whose shape bounds them.
+    pub fn newest_runs(&self) -> Option<NewestRuns> {
+        match self {
+            Self::Trunk(tree) => {
+                let options = tree.options();
+                Some(NewestRuns { count: tree.root().runs(), limit: options.runs_limit, bound: options.runs_bound })
+            }
+            Self::Levels(_) => None,
         }
     }
 

@@ -23,9 +23,13 @@ pub const LEAF_PERCENT_OF_ALL: u64 = 25;
 pub const RUNS_MAX: usize = 8;
 
 /// Nodes with more runs than this are merged first. Bundles of an internal node that are one run each are merged only
-/// in such nodes. (SplinterDB, Appendix: a node refers to at most 3F branches. Here it only orders the work and is no
-/// bound: under a writer at full speed there are up to twice as many.)
+/// in such nodes.
 pub const RUNS_LIMIT: usize = 3 * FANOUT;
+
+/// The most runs that a get or a seek may meet in one node. Flushes and incorporations that would add to them wait for
+/// merges (`plan/run_bound.rs`), and writers are slowed before that, from `RUNS_LIMIT` on. (SplinterDB, Appendix: a node
+/// refers to at most 3F branches. Here a node that is merged from 3F on may receive what its neighbour above has.)
+pub const RUNS_BOUND: usize = RUNS_LIMIT + RUNS_MAX;
 
 /// The lookups of a get at one node that a maplet replaces. With fewer, gets are faster and maplets are written more
 /// often.
@@ -72,6 +76,8 @@ pub struct TrunkOptions {
     pub runs_max: usize,
     /// See `RUNS_LIMIT`.
     pub runs_limit: usize,
+    /// See `RUNS_BOUND`.
+    pub runs_bound: usize,
     /// Part files of leaves are cut at about this size, so that after a split by reference most of them belong to one
     /// leaf.
     pub part_bytes: u64,
@@ -104,6 +110,7 @@ impl TrunkOptions {
             fanout: FANOUT,
             runs_max: RUNS_MAX,
             runs_limit: RUNS_LIMIT,
+            runs_bound: RUNS_BOUND,
             part_bytes: (branch_bytes / 4).max(4096),
             part_bytes_min: (branch_bytes / 64).clamp(PART_BYTES_MIN, 1 << 20),
             leaf_bytes_min: LEAF_BYTES_MIN,

@@ -15,7 +15,7 @@ use super::jobs::pass::Pass;
 use super::options::TrunkOptions;
 use super::plan::choice::Choice;
 use super::plan::quiet::{self, QuietCost};
-use super::plan::{for_scans, free_space, policy, requested};
+use super::plan::{for_scans, free_space, policy, requested, run_bound};
 use super::tree::node::Node;
 use super::tree::open;
 use super::tree::tree::Tree;
@@ -137,7 +137,7 @@ impl Trunk {
     /// tree, the running jobs, `retention`, and the trunk's history.
     pub fn pick(&self, tree: &Tree, retention: &Retention) -> Option<Job> {
         let is_released = |leaf: &Node| self.history.is_released(leaf, retention);
-        self.pick_with(Purpose::Needed, |claim| {
+        self.pick_bounded(Purpose::Needed, |claim| {
             policy::choose(tree, &is_released, |choice| self.history.allows(choice, retention) && claim(choice))
         })
     }
@@ -169,14 +169,14 @@ impl Trunk {
         let has_garbage = |branch: &Branch| {
             range.is_unfiltered(branch) || self.history.garbage.may_be_in(branch, retention, range.through)
         };
-        self.pick_with(Purpose::Needed, |claim| {
+        self.pick_bounded(Purpose::Needed, |claim| {
             requested::choose(tree, range, &has_garbage, |choice| is_allowed(choice) && claim(choice))
         })
     }
 
     /// Work that makes scans cheaper, where scans have already paid for it. For when `pick` finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
-        self.pick_with(Purpose::Scans, |claim| {
+        self.pick_bounded(Purpose::Scans, |claim| {
             for_scans::choose(tree, |choice| !self.history.is_backed_off(choice) && claim(choice))
         })
     }
@@ -186,7 +186,7 @@ impl Trunk {
     /// `Job::charge` returns is applied before it.
     pub fn pick_when_quiet(&self, tree: &Tree) -> Option<Job> {
         let mut cost = QuietCost::default();
-        let job = self.pick_with(Purpose::Needed, |claim| {
+        let job = self.pick_bounded(Purpose::Needed, |claim| {
             let accepts = |choice: &Choice| !self.history.is_backed_off(choice) && claim(choice);
             let work = quiet::choose(tree, tree.credit_left(), accepts)?;
             cost = work.cost;
@@ -200,6 +200,17 @@ impl Trunk {
     pub fn pick_to_free_space(&self, tree: &Tree) -> Option<Job> {
         self.pick_with(Purpose::Needed, |claim| {
             free_space::choose(tree, |choice| !self.history.has_failed(choice) && claim(choice))
+        })
+    }
+
+    /// As `pick_with`, but refuses flushes that exceed the bound on the runs of a node.
+    fn pick_bounded(
+        &self,
+        purpose: Purpose,
+        choose: impl FnOnce(&mut dyn FnMut(&Choice) -> bool) -> Option<Choice>,
+    ) -> Option<Job> {
+        self.pick_with(purpose, |claim| {
+            choose(&mut |choice| run_bound::room_for(choice, &self.options).is_none() && claim(choice))
         })
     }
 

@@ -149,8 +149,19 @@ fn free_space_for_memory(background: &Background, state: &mut SchedulerState, ro
     if state.has_working_job() { Choice::Wait } else { Choice::Pass }
 }
 
-fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+fn incorporate(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Choice {
     let view = background.read.view.load();
+    if view.oldest_switched(&state.incorporating).is_some() && has_too_many_runs(background, state, &view) {
+        // A job that is dropped gives its claim back.
+        let job = needed_job(background, state, role);
+        match job {
+            Choice::Run(_) if role == WorkerRole::All => return job,
+            Choice::Run(_) => return Choice::Pass,
+            Choice::Wait | Choice::Pass if state.has_working_job() => return Choice::Pass,
+            // What cannot be merged is no reason for writers to wait for ever.
+            Choice::Wait | Choice::Pass => {}
+        }
+    }
     if !state.incorporating.is_empty() && !may_incorporate_another(background, state, &view) {
         return Choice::Pass;
     }
@@ -160,6 +171,13 @@ fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRol
         Task::Incorporate(generation, end)
     });
     task.into()
+}
+
+/// Whether another incorporation would exceed the bound on the runs that a read meets in a node, and merges may run.
+fn has_too_many_runs(background: &Background, state: &SchedulerState, view: &View) -> bool {
+    let runs = view.disk.newest_runs();
+    let is_at_bound = runs.is_some_and(|runs| runs.count + state.incorporating.len() >= runs.bound);
+    is_at_bound && !background.scheduler.is_paused() && !background.health.is_full()
 }
 
 /// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind, because

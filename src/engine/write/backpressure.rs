@@ -1,9 +1,9 @@
 //! Backpressure: slows writers smoothly, so that background work keeps up and writers do not stall. Any thread.
 //!
 //! The delay of a write is its size times a rate. The rate is twice the measured time that background work needs per
-//! byte, times the fullness: how far memory, the tree's debt or its garbage is between the point where delays start (0)
-//! and the point that must not be exceeded (1). At fullness 1 writers are half as fast as background work, so that
-//! point is not exceeded. Memory needs incorporation; debt and garbage need incorporation and the merges that follow.
+//! byte, times the fullness: how far memory, the tree's debt, its newest runs or its garbage is between the point where
+//! delays start (0) and the point that must not be exceeded (1). At fullness 1 writers are half as fast as background
+//! work, so that point is not exceeded. Memory needs incorporation; the others need incorporation and the merges that follow.
 //! Both times are per byte that users wrote, which is less than its size in memory or in files. The limit on background
 //! writes (`rate_limit`) shows in what is measured, and applies from the first write on.
 

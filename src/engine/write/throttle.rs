@@ -92,7 +92,7 @@ impl Throttle {
         self.user_bytes_through(end).saturating_sub(self.user_bytes_through(before))
     }
 
-    /// How full memory is, and how far the tree's debt and garbage have grown towards their limits.
+    /// How full memory is, and how far the tree's debt, runs and garbage have grown towards their limits.
     pub(crate) fn fullness(&self) -> Fullness {
         let view = self.read.view.load();
         let size = self.budget.memtable as u64;
@@ -102,7 +102,10 @@ impl Throttle {
         let memory = view.generations.iter().map(|generation| part(&generation.memtable) as u64).sum();
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
         let unit = self.disk.branch_bytes().max(size);
-        let tree = fullness(view.disk.debt(), unit * DEBT_START, unit * DEBT_LIMIT);
+        let debt = fullness(view.disk.debt(), unit * DEBT_START, unit * DEBT_LIMIT);
+        let runs = view.disk.newest_runs();
+        let runs = runs.map_or(0, |runs| fullness(runs.count as u64, runs.limit as u64, runs.bound as u64));
+        let tree = debt.max(runs);
         let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), unit);
         Fullness { memory: in_memory, tree, garbage }
     }

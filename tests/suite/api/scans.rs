@@ -430,7 +430,7 @@ fn pinned_gets_agree_with_gets() {
     let db = DeterministicDb::open_small(storage, tiny().memory_budget(1 << 20)).unwrap();
     let mut random = crate::support::Random(3);
     let key = |number: u64| format!("key{number:04}");
-    for round in 0..6_000 {
+    for round in 0..2_000 {
         let number = random.below(1500);
         match random.below(600) {
             0..50 => db.delete(key(number)).unwrap(),

@@ -10,6 +10,7 @@ use alluvium::{
     Options, Stats,
 };
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longer than any test here takes in real time.
@@ -368,6 +369,31 @@ fn a_pause_stops_running_merges_and_calls_that_wait_for_them() {
         call.join().unwrap().unwrap();
     });
     db.verify().unwrap();
+}
+
+/// Regression: where merges were slower than writers, up to 57 runs were seen in a node, and 238 with a tiny budget.
+#[test]
+fn writers_at_full_speed_do_not_exceed_the_bound_on_runs() {
+    const RUNS_BOUND: u64 = 32;
+    let disk = SimulatedStorage::new(61);
+    let options = tiny_unsynced().memory_budget(1 << 20).background_threads(2);
+    let db = Db::open_with(Arc::new(disk), options).unwrap();
+    let puts = setting("ALLUVIUM_PUTS", 30_000);
+    let mut most = 0;
+    std::thread::scope(|scope| {
+        let write = |seed| {
+            let mut random = Random(seed);
+            (0..puts).for_each(|_| db.put(key(random.below(1_000_000) as u32), [1; 100]).unwrap());
+        };
+        let writers = [1, 2].map(|seed| scope.spawn(move || write(seed)));
+        while !writers.iter().all(ScopedJoinHandle::is_finished) {
+            most = db.stats().levels.iter().map(|level| level.runs).fold(most, u64::max);
+        }
+    });
+    assert!(most > RUNS_BOUND / 2, "at most {most} runs: this test needs faster writers");
+    assert!(most <= RUNS_BOUND, "{most} runs in a node: {}", db.stats());
+    db.settle().unwrap();
+    expect_sound(&db);
 }
 
 /// In simulated time, on a disk that takes almost no time.

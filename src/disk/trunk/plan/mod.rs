@@ -8,4 +8,5 @@ pub mod policy;
 pub mod quiet;
 pub mod requested;
 pub mod rewrite_live;
+pub mod run_bound;
 mod small_bundles;

@@ -1,7 +1,8 @@
 //! The order of ordinary work. Pure functions of nodes and trees; any thread.
 //!
 //! The order is that of flush-then-compact (SplinterDB §3). Flushes move references and cost nothing, so they go first,
-//! and data that only passes through a node is never merged there. Next are nodes with very many runs, which get a
+//! and data that only passes through a node is never merged there. A flush for which the child has no room is preceded
+//! by a merge that makes it (`run_bound.rs`). Next are nodes with very many runs, which get a
 //! maplet or are merged, because reads meet the runs. Then leaves above their target are split by reference, or
 //! rewritten if they are full of garbage, those with the densest updates first. Then runs are merged, and maplets
 //! built, where reads meet most runs; a leaf for which scans have paid is merged whole instead (`for_scans.rs`). Then
@@ -13,6 +14,7 @@
 
 use super::choice::Choice;
 use super::for_scans::paid_merge;
+use super::run_bound::with_room;
 use super::{join, small_bundles};
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::options::{TOMBSTONE_PERCENT, TrunkOptions};
@@ -37,6 +39,7 @@ pub fn choose(
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
     let flushes = nodes.iter().filter_map(|node| flush(node, tree.options()));
+    let flushes = flushes.flat_map(|flush| with_room(flush, tree.options()));
     let target = tree.options().leaf_target(tree.bytes());
     let is_due = |leaf: &Node| leaf.is_leaf() && (needs_sample(leaf, target, tree.options()) || is_released(leaf));
     let mut samples: Vec<_> = nodes.iter().filter(|node| is_due(node)).collect();
@@ -67,6 +70,7 @@ pub fn choose(
     let usual = samples.chain(merges.copied().flat_map(merge)).chain(maplets);
     let small = nodes.iter().filter_map(|node| small_bundles::merge(node, SMALL_BUNDLES, tree.options()));
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
+    let joins = joins.flat_map(|join| with_room(join, tree.options()));
     urgent.chain(usual).chain(small).chain(joins).find(|choice| accepts(choice))
 }
 

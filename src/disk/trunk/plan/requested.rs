@@ -2,6 +2,7 @@
 //! merged into one run there, and rewritten where it holds garbage. Pure functions of trees; any thread.
 
 use super::choice::Choice;
+use super::run_bound::with_room;
 use crate::branch::Branch;
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::options::TrunkOptions;
@@ -50,6 +51,7 @@ pub fn choose(
     let slots = nodes.iter().flat_map(|node| (0..node.pivots.len()).map(move |at| (*node, at)));
     let flushes =
         slots.filter(|(node, at)| waits(requested, node, *at)).map(|(node, at)| Choice::Flush(Arc::clone(node), at));
+    let flushes = flushes.flat_map(|flush| with_room(flush, tree.options()));
     let target = tree.options().leaf_target(tree.bytes());
     let leaves = || nodes.iter().filter(|node| node.is_leaf());
     let merges = leaves().filter_map(|leaf| Some((leaf, merge(requested, leaf, tree.options(), has_garbage)?)));

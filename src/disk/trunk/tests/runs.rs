@@ -1,12 +1,14 @@
 //! Counting runs without grouping branches.
 
-use super::rig::{Random, Rig, number_key, small_options};
+use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::branch::Branch;
 use crate::disk::runs::run::{count, group, runs_begun};
 use crate::disk::trunk::TrunkOptions;
+use crate::disk::trunk::plan::choice::Choice;
 use crate::format::manifest_edit::BranchMeta;
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
+use std::collections::VecDeque;
 
 /// Regression: the picker counted the runs of all ranges of bundles one by one, in time cubic in the bundles. A small
 /// store under load spent nine tenths of its processor time there.
@@ -49,4 +51,54 @@ fn many_tiny_files_are_merged_even_if_they_are_one_run() {
         assert!(rig.writes_per_entry() < 20.0, "an entry is written {} times", rig.writes_per_entry());
         rig.check_reads(&mut Random(3), 100);
     }
+}
+
+/// Regression: where merges were slower than writers, nodes had up to 57 runs, and 238 in a store with a tiny budget, since
+/// the limit only ordered the work.
+#[test]
+fn no_node_exceeds_the_bound_on_its_runs() {
+    let mut rig = Rig::new(small_options(4096));
+    rig.checks = false;
+    let (mut random, bound) = (Random(5), rig.tree.options().runs_bound);
+    let (mut most, mut waits) = (vec![0; 4], 0);
+    let mut look = |rig: &Rig| {
+        rig.tree.visit(&mut |node| most[node.height as usize] = most[node.height as usize].max(node.runs()));
+    };
+    // Merges that have begun and not ended.
+    let mut merges = VecDeque::new();
+    for round in 0..1000 {
+        // As the scheduler, which does not begin an incorporation at the bound.
+        while rig.tree.root().runs() >= bound {
+            waits += 1;
+            let job = merges.pop_front().or_else(|| rig.trunk.pick(&rig.tree, &rig.retention()));
+            rig.finish(&job.expect("nothing makes room"));
+            look(&rig);
+        }
+        let write = |_| -> Write { (number_key(random.next() % 40_000), Some(vec![round as u8; 100])) };
+        rig.incorporate((0..30).map(write).collect());
+        look(&rig);
+        while let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) {
+            if matches!(job.choice, Choice::Flush(..)) {
+                rig.finish(&job);
+                look(&rig);
+            } else if merges.len() < 2 {
+                merges.push_back(job);
+            } else {
+                break;
+            }
+        }
+        if round % 12 == 11
+            && let Some(job) = merges.pop_front()
+        {
+            rig.finish(&job);
+            look(&rig);
+        }
+    }
+    assert!(waits > 0, "no incorporation waited, at most {most:?} runs by height");
+    assert!(most.iter().all(|most| *most <= bound), "up to {most:?} runs by height, and {bound} are allowed");
+    assert!(most[..2].iter().all(|most| *most > bound / 2), "up to {most:?} runs by height: merges kept up");
+    merges.into_iter().for_each(|job| rig.finish(&job));
+    rig.work();
+    rig.check();
+    rig.check_reads(&mut random, 100);
 }

@@ -142,6 +142,8 @@ fn part_files_end_at_leaf_bounds() {
 #[test]
 fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     let (mut rig, mut random) = (rig(), Random(5));
+    // Here flushes are to gather more runs than a store has.
+    rig.reopen_with(TrunkOptions { runs_bound: 1000, ..rig.tree.options().clone() });
     for _ in 0..20 {
         write(&mut rig, &mut random, 0..KEYS);
     }

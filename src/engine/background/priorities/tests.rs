@@ -3,6 +3,7 @@
 use super::*;
 use crate::db::DeterministicDb;
 use crate::disk::RequestedRange;
+use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::types::options::Options;
 use crate::io::simulated::SimulatedStorage;
 use crate::merge::Retention;
@@ -73,4 +74,45 @@ fn nothing_comes_between_a_flush_of_a_quiet_time_and_its_merge() {
     (state.jobs, state.running) = (0, 0);
     // There is no merge: the store is empty.
     assert!(matches!(next(&mut state), Choice::Pass) && !state.flushed_when_quiet);
+}
+
+/// Where writers are faster than merges, incorporations once added runs to the root without end.
+#[test]
+fn an_incorporation_waits_at_the_bound_on_runs() {
+    let db = small_store();
+    let background = &db.engine.background;
+    let pause = BackgroundPause::begin(&background.scheduler);
+    let newest_runs = || background.read.view.load().disk.newest_runs().unwrap();
+    // The pause holds merges up, and no writer waits for that.
+    for round in 0..=newest_runs().bound {
+        db.put("key", [round as u8]).unwrap();
+        db.flush().unwrap();
+    }
+    assert!(newest_runs().count > newest_runs().bound);
+    db.put("key", "value").unwrap();
+    background.generations.switch(&background.generations.lock()).unwrap();
+    let mut state = background.scheduler.state.lock();
+    let during_pause = choose(background, &mut state, WorkerRole::All);
+    assert!(matches!(during_pause, Some(Task::Incorporate(..))), "a writer would wait for the end of the pause");
+    state.incorporating.clear();
+    drop(state);
+    drop(pause);
+    let mut state = background.scheduler.state.lock();
+    let mut next = |role| {
+        let task = choose(background, &mut state, role);
+        state.incorporating.clear();
+        task
+    };
+    assert!(next(WorkerRole::Memory).is_none(), "a merge can make room");
+    let mut jobs = Vec::new();
+    let after_all_jobs = loop {
+        match next(WorkerRole::All) {
+            Some(job @ Task::Job(..)) => jobs.push(job),
+            other => break other,
+        }
+    };
+    assert!(!jobs.is_empty(), "no merge makes room");
+    assert!(matches!(after_all_jobs, Some(Task::Incorporate(..))), "what cannot be merged stops writers for ever");
+    (state.jobs, state.running) = (1, 1);
+    assert!(choose(background, &mut state, WorkerRole::All).is_none(), "a running merge makes room");
 }

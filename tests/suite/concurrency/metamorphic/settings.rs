@@ -22,6 +22,7 @@ struct Tree {
     fanout: usize,
     runs_max: usize,
     runs_limit: usize,
+    runs_bound: usize,
     probes_max: usize,
     part_bytes: u64,
     part_bytes_min: u64,
@@ -54,6 +55,7 @@ impl Settings {
         options.fanout = tree.fanout;
         options.runs_max = tree.runs_max;
         options.runs_limit = tree.runs_limit;
+        options.runs_bound = tree.runs_bound;
         options.probes_max = tree.probes_max;
         options.part_bytes = tree.part_bytes;
         options.part_bytes_min = tree.part_bytes_min;
@@ -68,11 +70,13 @@ impl Tree {
     fn draw(random: &mut Random) -> Self {
         let fanout = 2 + random.below(7) as usize;
         let runs_max = 1 + random.below(8) as usize;
+        let runs_limit = runs_max + random.below(20) as usize;
         Self {
             branch_bytes: 4096 << random.below(5),
             fanout,
             runs_max,
-            runs_limit: runs_max + random.below(20) as usize,
+            runs_limit,
+            runs_bound: runs_limit + 1 + random.below(8) as usize,
             probes_max: 2 + random.below(3) as usize,
             part_bytes: 4096 << random.below(4),
             part_bytes_min: 4096 << random.below(3),

@@ -297,7 +297,7 @@ fn every_operation_may_fail_once_or_for_ever() {
 #[test]
 fn every_operation_on_a_tree_may_fail() {
     let mut strikes = Strikes::default();
-    fail_every_operation(ON_A_TREE, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
+    fail_every_operation(ON_A_TREE, setting("ALLUVIUM_LADDER_EVERY", 160), &mut strikes);
     let Strikes { on_trees, in_splits, in_joins, in_merges, in_reuses, .. } = strikes;
     let least = [on_trees, in_splits, in_joins, in_merges, in_reuses].into_iter().min().unwrap();
     assert!(least > 5, "some kind of work on the tree had too few faults: {strikes:?}");
@@ -307,7 +307,7 @@ fn every_operation_on_a_tree_may_fail() {
 #[test]
 fn every_operation_on_levels_may_fail() {
     let mut strikes = Strikes::default();
-    fail_every_operation(ON_LEVELS + 1, setting("ALLUVIUM_LADDER_EVERY", 40), &mut strikes);
+    fail_every_operation(ON_LEVELS + 1, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
     let least = [strikes.on_trees, strikes.in_merges, strikes.in_reuses].into_iter().min().unwrap();
     assert!(least > 5, "some kind of work on the levels had too few faults: {strikes:?}");
 }

@@ -190,6 +190,7 @@ pub fn open(disk: &SimulatedStorage, mut options: Options, tree: Tree) -> alluvi
         figures.fanout = fanout;
         figures.runs_max = 2;
         figures.runs_limit = 6;
+        figures.runs_bound = 10;
         figures.part_bytes = 8 << 10;
         figures.part_bytes_min = 4 << 10;
         figures.leaf_bytes_min = 24 << 10;
