@@ -148,6 +148,8 @@ impl Before {
             max_ms: tally.latencies.longest_ms(),
             control_gap_ms: ran.control_gap.as_secs_f64() * 1e3,
             harness_ns: place.harness_ns,
+            background_p50_us: beside.map(|beside| beside.latencies.percentile_us(50.0)),
+            background_p99_us: beside.map(|beside| beside.latencies.percentile_us(99.0)),
             latency: tally.latencies.curve(),
             series: ran.series,
             buffers_written: since(self.figures.buffers_written, after.buffers_written),

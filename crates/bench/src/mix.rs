@@ -66,11 +66,12 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     Ok(mixer.tally)
 }
 
-/// Overwrites keys until stopped.
+/// Overwrites keys until stopped, at least one.
 pub fn write_beside(field: &Field<'_>) -> Result<Tally> {
     let chooser = Chooser::new(Choice::Uniform, field.loaded, field.loaded);
     let mut mixer = Mixer::new(field, 0, Random::new(field.settings.seed, WRITER_STREAM), chooser);
-    while !field.failed() {
+    mixer.tally.latencies.restart();
+    while mixer.tally.ops == 0 || !field.failed() {
         mixer.overwrite(1)?;
         mixer.tally.ops += 1;
         mixer.tally.latencies.lap(1);

@@ -84,6 +84,10 @@ pub struct Outcome {
     /// The harness's own time per operation, in nanoseconds, measured on an engine that does nothing: it is part of
     /// every time and rate here.
     pub harness_ns: f64,
+    /// The median latency of the background thread. `None` without one.
+    pub background_p50_us: Option<f64>,
+    /// The 99th percentile of the background thread.
+    pub background_p99_us: Option<f64>,
     /// The distribution of latencies.
     pub latency: Vec<Percentile>,
     /// Throughput over time.

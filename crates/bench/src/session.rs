@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
         }
         let (lost, invented) = match &workload.job {
             Job::Mix(mix) if mix.miss > 0 && mix.read == 0 => (0, outcome.found),
-            Job::Mix(mix) if mix.miss > 0 => (0, 0),
+            Job::Mix(mix) if mix.miss + mix.delete > 0 => (0, 0),
             _ => (outcome.not_found, 0),
         };
         if lost + invented + outcome.wrong > 0 {

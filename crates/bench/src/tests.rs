@@ -109,6 +109,8 @@ fn time_bounds_a_run_and_the_writer_beside_ends_with_it() {
         assert!(outcome.series.len() >= 2 && outcome.ops > 100, "{}: {}", outcome.workload, outcome.ops);
     }
     assert!(outcomes[1].background_ops > 0 && outcomes[1].user_bytes_written > 0);
+    let writer = (outcomes[1].background_p50_us.unwrap(), outcomes[1].background_p99_us.unwrap());
+    assert!(0.0 < writer.0 && writer.0 <= writer.1 && outcomes[3].background_p50_us.is_none(), "{writer:?}");
     assert!(outcomes[3].num > 2000);
     assert!(outcomes[4].background_ops >= 2000 && outcomes[4].pairs_scanned == 0, "{:?}", outcomes[4]);
     let endless = Settings { num: None, duration, check: true, ..Settings::default() };
