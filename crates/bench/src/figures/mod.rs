@@ -35,7 +35,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 43] = [
+pub const ALL: [Figure; 47] = [
     clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
@@ -44,7 +44,11 @@ pub const ALL: [Figure; 43] = [
     clsm::MODIFY,
     clsm::PRODUCTION,
     clsm::COMPACTION,
+    flodb::LATENCY,
     flodb::WRITES,
+    flodb::READS,
+    flodb::MIXED,
+    flodb::ONE_WRITER,
     flodb::SCANS,
     flodb::SCAN_RATIO,
     flodb::MEMORY_SIZE,

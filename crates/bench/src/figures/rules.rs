@@ -80,27 +80,39 @@ pub fn best_ahead_of(panel: &Panel, other: &str, factor: f64) -> Ruling {
 
 /// Ours rises from one point to another by at least a factor.
 pub fn rises(panel: &Panel, from: &str, to: &str, factor: f64) -> Ruling {
-    let rule = format!("{}: ours at {to} at least {factor} times ours at {from}", panel.title);
-    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
-        return ruling;
-    }
-    between(panel, rule, from, to, |before, after| after >= factor * before)
+    rises_of(panel, OURS, from, to, factor)
+}
+
+/// An engine rises from one point to another by at least a factor.
+pub fn rises_of(panel: &Panel, engine: &str, from: &str, to: &str, factor: f64) -> Ruling {
+    let whose = if engine == OURS { "ours" } else { engine };
+    let rule = format!("{}: {whose} at {to} at least {factor} times {whose} at {from}", panel.title);
+    between(panel, rule, engine, (from, to), |before, after| after >= factor * before)
 }
 
 /// Ours does not rise from one point to another.
 pub fn falls(panel: &Panel, from: &str, to: &str) -> Ruling {
     let rule = format!("{}: ours at {to} not above ours at {from}", panel.title);
-    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
-        return ruling;
-    }
-    between(panel, rule, from, to, |before, after| after <= before)
+    between(panel, rule, OURS, (from, to), |before, after| after <= before)
 }
 
-fn between(panel: &Panel, rule: String, from: &str, to: &str, holds: impl Fn(f64, f64) -> bool) -> Ruling {
-    let at = |point| panel.line(OURS).and_then(|line| line.at(point));
+fn between(
+    panel: &Panel,
+    rule: String,
+    engine: &str,
+    (from, to): (&str, &str),
+    holds: impl Fn(f64, f64) -> bool,
+) -> Ruling {
+    if let Some(ruling) = lost(panel, &rule, &[engine], &[from, to]) {
+        return ruling;
+    }
+    let at = |point| panel.line(engine).and_then(|line| line.at(point));
     match (at(from), at(to)) {
-        (Some(before), Some(after)) => ruling(rule, holds(before, after), format!("{before:.0} to {after:.0}")),
-        _ => not_judged(rule, "a run of ours at both"),
+        (Some(before), Some(after)) => {
+            ruling(rule, holds(before, after), format!("{} to {}", short(before), short(after)))
+        }
+        _ if engine == OURS => not_judged(rule, "a run of ours at both"),
+        _ => not_judged(rule, engine),
     }
 }
 
@@ -269,6 +281,8 @@ mod tests {
         assert_eq!(judged(best_ahead_of(&both, "rocksdb", 2.01)), Judgement::Fails);
         assert_eq!(judged(rises(&both, "1", "2", 1.9)), Judgement::Holds);
         assert_eq!(judged(rises(&both, "1", "2", 1.91)), Judgement::Fails);
+        assert_eq!(judged(rises_of(&both, "rocksdb", "1", "2", 1.05)), Judgement::Holds);
+        assert_eq!(judged(rises_of(&both, "rocksdb", "1", "2", 1.06)), Judgement::Fails);
         assert_eq!(judged(falls(&both, "2", "4")), Judgement::Holds);
         assert_eq!(judged(falls(&both, "1", "2")), Judgement::Fails);
         assert_eq!(judged(below_at(&both, "1", "rocksdb", 1.12)), Judgement::Holds);
@@ -297,6 +311,7 @@ mod tests {
             (ahead_at(&alone, "1", "rocksdb", 1.8), "rocksdb"),
             (best_ahead_of(&alone, "rocksdb", 1.8), "rocksdb"),
             (rises(&alone, "1", "64", 1.0), "a run of ours"),
+            (rises_of(&alone, "rocksdb", "1", "64", 1.0), "rocksdb"),
             (below_at(&alone, "1", "rocksdb", 1.0), "rocksdb"),
             (below_at(&alone, "2", "rocksdb", 1.0), "a run of ours"),
             (at_most(&alone, "2", 1.0), "a run of ours"),
@@ -352,6 +367,8 @@ mod tests {
         }
         assert_eq!(ahead_of_all(&theirs, 1.0).why, "rocksdb at 4 died: killed, peak 1.5 MiB");
         assert_eq!(stays_flat(&theirs, "rocksdb", 9.0, 4, 4).judgement, Judgement::NotJudged);
+        let rises = [&theirs, &ours].map(|panel| rises_of(panel, "rocksdb", "1", "4", 1.0).judgement);
+        assert_eq!(rises, [Judgement::NotJudged, Judgement::Holds]);
         // Claims that need other points are still checked.
         assert_eq!(ahead_at(&theirs, "2", "rocksdb", 2.0).judgement, Judgement::Holds);
         assert_eq!(ahead_at(&ours, "2", "rocksdb", 2.0).judgement, Judgement::Holds);

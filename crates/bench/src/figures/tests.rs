@@ -73,6 +73,8 @@ fn names_are_found_or_listed() {
     let names = |name| -> Vec<&str> { named(name).unwrap().iter().map(|figure| figure.name).collect() };
     assert_eq!(names("clsm-5"), ["clsm-5"]);
     assert_eq!(names("clsm"), ["1", "5", "6", "7", "8", "9", "10", "11"].map(|number| format!("clsm-{number}")));
+    let flodb = ["3", "9", "10", "11", "12", "13", "14", "15", "16"];
+    assert_eq!(names("flodb"), flodb.map(|number| format!("flodb-{number}")));
     let kanda = ["table-1", "table-2", "table-3", "mix", "skew", "filter", "threads", "runs"];
     assert_eq!(names("kanda"), kanda.map(|name| format!("kanda-{name}")));
     let skipstore = [
@@ -175,6 +177,8 @@ fn an_engine_that_dies_leaves_the_others_their_points() {
         "clsm-6",
         "clsm-8",
         "clsm-10",
+        "flodb-3",
+        "flodb-12",
         "flodb-14",
         "flodb-16",
         "kanda-table-1",
