@@ -1,6 +1,11 @@
-//! Figures 8 and 17 of FloDB, with the memory component alone (EuroSys 2017, sections 4.3 and 5.5).
+//! Figures 5, 7, 8 and 17 of FloDB, with the memory component alone (EuroSys 2017, sections 4.1, 4.3 and 5.5).
 //!
-//! `cargo bench --bench flodb -- [--entries N] [--seconds S] [--figure 8|17|drain]`
+//! `cargo bench --bench flodb -- [--entries N] [--seconds S] [--threads T] [--figure 5|7|8|17|drain]`
+//!
+//! Figures 5 and 7, drawn together: the hash table and the skiplist alone, by entries and by threads (1, 2, 4 and so on
+//! up to T, 4 by default). Threads insert the second half of the entries, then get as many random ones, each kind by
+//! itself where the paper mixes them; both are repeated for S seconds with memory that was used before. The sizes are 32
+//! thousand and 1, 33 and 100 million entries as far as N goes, a million by default. An entry takes some 80 bytes.
 //!
 //! Figure 8: single inserts against multi-inserts of five keys, by the distance of the keys. Figure 17: puts per second
 //! of one writer by the size of the memory component, with nothing written to disk: a second thread sorts each full
@@ -10,11 +15,16 @@
 
 use alluvium::MemoryComponent;
 use alluvium::internals::{FullPart, MemtablePart, splitmix64};
-use std::sync::mpsc;
+use std::ops::Range;
+use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
 const VALUE: [u8; 256] = [7; 256];
 const ENTRY_BYTES: usize = 400;
+/// The paper's sizes in figures 5 and 7, but 100 million for its billion.
+const SIZES: [u64; 4] = [32_000, 1_000_000, 33_000_000, 100_000_000];
+/// With entries of this size, the smallest usual one, half of the hash index's slots are taken.
+const SMALL_ENTRY_BYTES: usize = 64;
 /// Keys per multi-insert in figure 8.
 const TOGETHER: u64 = 5;
 
@@ -24,16 +34,18 @@ const PARTS: usize = 3;
 struct Settings {
     entries: u64,
     seconds: u64,
+    threads: u64,
     figure: Option<String>,
 }
 
 fn settings() -> Settings {
-    let mut settings = Settings { entries: 1_000_000, seconds: 3, figure: None };
+    let mut settings = Settings { entries: 1_000_000, seconds: 3, threads: 4, figure: None };
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     for pair in arguments.chunks(2) {
         match pair {
             [name, value] if name == "--entries" => settings.entries = value.parse().expect("a number"),
             [name, value] if name == "--seconds" => settings.seconds = value.parse().expect("a number"),
+            [name, value] if name == "--threads" => settings.threads = value.parse().expect("a number"),
             [name, value] if name == "--figure" => settings.figure = Some(value.clone()),
             other => panic!("unknown arguments {other:?}"),
         }
@@ -46,8 +58,88 @@ fn spread(number: u64, entries: u64) -> u64 {
     number * (u64::MAX / entries)
 }
 
+/// A key of its own for every number, anywhere among all keys.
+fn scattered(number: u64) -> [u8; 8] {
+    let mut seed = number;
+    splitmix64(&mut seed).to_be_bytes()
+}
+
+/// The time that threads take to work on these numbers, each on its share of them.
+fn in_threads(
+    part: &MemtablePart,
+    threads: u64,
+    numbers: &Range<u64>,
+    work: impl Fn(&mut MemtablePart, u64, &mut Vec<u8>) + Sync,
+) -> Duration {
+    let (barrier, work) = (&Barrier::new(threads as usize), &work);
+    std::thread::scope(|scope| {
+        let worker = |lane: u64| {
+            let (mut part, numbers) = (part.share(), numbers.clone());
+            scope.spawn(move || {
+                barrier.wait();
+                let (started, mut out) = (Instant::now(), Vec::new());
+                for number in numbers.skip(lane as usize).step_by(threads as usize) {
+                    work(&mut part, number, &mut out);
+                }
+                (started, Instant::now())
+            })
+        };
+        let workers: Vec<_> = (0..threads).map(worker).collect();
+        let times: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker panicked")).collect();
+        let (first, last) = (times.iter().map(|time| time.0).min(), times.iter().map(|time| time.1).max());
+        first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first)
+    })
+}
+
+/// Inserts and gets a second.
+fn concurrent(component: MemoryComponent, entries: u64, threads: u64, seconds: u64) -> [f64; 2] {
+    let mut part = MemtablePart::new(component, entries as usize * SMALL_ENTRY_BYTES);
+    let insert = |part: &mut MemtablePart, number, _: &mut Vec<u8>| part.insert(&scattered(number), &VALUE[..8]);
+    let get = |part: &mut MemtablePart, number: u64, out: &mut Vec<u8>| {
+        let mut seed = !number;
+        out.clear();
+        let found = part.get(&scattered(splitmix64(&mut seed) % entries), out);
+        assert!(found, "every key below {entries} was inserted");
+    };
+    let (started, mut rounds, mut times) = (Instant::now(), 0, [Duration::ZERO; 2]);
+    let second_half = entries / 2..entries;
+    while rounds < 2 || started.elapsed() < Duration::from_secs(seconds) {
+        in_threads(&part, threads, &(0..second_half.start), insert);
+        let inserting = in_threads(&part, threads, &second_half, insert);
+        let getting = in_threads(&part, threads, &second_half, get);
+        // Not the first round, which takes new pages from the system.
+        if rounds > 0 {
+            times = [times[0] + inserting, times[1] + getting];
+        }
+        rounds += 1;
+        part = part.emptied();
+    }
+    let operations = (rounds - 1) * (second_half.end - second_half.start);
+    times.map(|time| operations as f64 / time.as_secs_f64())
+}
+
+fn tables_and_lists(settings: &Settings) {
+    println!("Figures 5 and 7: pairs of 8 + 8 bytes; thousand inserts or gets a second of all threads");
+    println!("{:>10} {:>8} {:>8} {:>11} {:>10} {:>7}", "entries", "threads", "", "hash table", "skiplist", "ratio");
+    for entries in SIZES.into_iter().filter(|entries| *entries <= settings.entries) {
+        for threads in
+            std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|n| *n <= settings.threads)
+        {
+            let [table, list] = [MemoryComponent::TwoLevel, MemoryComponent::Skiplist]
+                .map(|component| concurrent(component, entries, threads, settings.seconds));
+            for (kind, (table, list)) in ["inserts", "gets"].into_iter().zip(table.into_iter().zip(list)) {
+                let (thousands, ratio) = ([table, list].map(|rate| rate / 1000.0), table / list);
+                println!(
+                    "{entries:>10} {threads:>8} {kind:>8} {:>11.0} {:>10.0} {ratio:>7.2}",
+                    thousands[0], thousands[1]
+                );
+            }
+        }
+    }
+}
+
 fn neighbourhoods(settings: &Settings) {
-    println!("Figure 8: {} entries in the list; thousand inserts a second, the best of 3", settings.entries);
+    println!("\nFigure 8: {} entries in the list; thousand inserts a second, the best of 3", settings.entries);
     println!("{:>14} {:>10} {:>14} {:>7}", "neighbourhood", "single", "multi-insert", "ratio");
     let step = u64::MAX / settings.entries;
     let mut distance = 1;
@@ -170,6 +262,9 @@ fn sizes(settings: &Settings) {
 fn main() {
     let settings = settings();
     let asked = |name: &str| settings.figure.as_deref().is_none_or(|figure| figure == name);
+    if asked("5") || asked("7") {
+        tables_and_lists(&settings);
+    }
     if asked("8") {
         neighbourhoods(&settings);
     }

@@ -40,7 +40,7 @@ pub fn entry(user_key: &[u8], number: u64, value: &[u8]) -> Entry {
     Entry::new(key::encoded(KEYSPACE, user_key), number, Kind::Put, value)
 }
 
-/// A Memtable, written by one thread.
+/// A Memtable, written by one thread, or by one for each handle of `share`.
 pub struct MemtablePart {
     pool: Arc<MemtablePool>,
     memtable: Arc<Memtable>,
@@ -58,6 +58,19 @@ impl MemtablePart {
     /// Replaces the Memtable by an empty one from the pool, as a switch of generations does.
     pub fn clear(&mut self) {
         self.memtable = self.pool.take();
+    }
+
+    /// Replaces the Memtable by an empty one in the same memory. Requires that it has no other handle.
+    pub fn emptied(self) -> Self {
+        drop(self.memtable);
+        let (memtable, writer) = (self.pool.take(), MemtableWriter::default());
+        Self { memtable, pool: self.pool, writer, last: SequenceNumber::ZERO }
+    }
+
+    /// Another thread's handle to the same Memtable. No two handles may insert the same key: its latch is not taken.
+    pub fn share(&self) -> Self {
+        let (pool, memtable) = (Arc::clone(&self.pool), Arc::clone(&self.memtable));
+        Self { pool, memtable, writer: MemtableWriter::default(), last: SequenceNumber::ZERO }
     }
 
     /// Puts a value: hash, `prepare` and `place`.
