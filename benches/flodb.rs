@@ -6,6 +6,8 @@
 //! up to T, 4 by default). Threads insert the second half of the entries, then get as many random ones, each kind by
 //! itself where the paper mixes them; both are repeated for S seconds with memory that was used before. The sizes are 32
 //! thousand and 1, 33 and 100 million entries as far as N goes, a million by default. An entry takes some 80 bytes.
+//! Only inserts show the skiplist: with either kind a get asks the hash index, and inserts of the skiplist's kind fill it,
+//! too.
 //!
 //! Figure 8: single inserts against multi-inserts of five keys, by the distance of the keys. Figure 17: puts per second
 //! of one writer by the size of the memory component, with nothing written to disk: a second thread sorts each full
