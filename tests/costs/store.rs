@@ -35,12 +35,23 @@ pub struct Store {
 impl Store {
     /// Opens a store with a budget in MiB.
     pub fn new(budget_mib: u64) -> Self {
+        Self::open(budget_mib, Options::new())
+    }
+
+    /// The same without background syncs: the first put after each of them starts the next interval, and under a tracer an
+    /// interval has passed after each operation.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub fn without_syncs(budget_mib: u64) -> Self {
+        Self::open(budget_mib, Options::new().sync_interval(std::time::Duration::from_secs(3600)))
+    }
+
+    fn open(budget_mib: u64, options: Options) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().unwrap();
         // All generations have the same size, as those of a store that has been written to for a while.
         let write_buffer = Some((budget_mib << 20) / 12).map(|bytes| bytes.min(32 << 20));
         let memory_budget = Some(budget_mib << 20);
-        let options = Options::new().memory_budget(memory_budget).write_buffer(write_buffer).background_threads(2);
+        let options = options.memory_budget(memory_budget).write_buffer(write_buffer).background_threads(2);
         let db = Db::open(directory.path(), options).unwrap();
         (0..KEYS).for_each(|number| db.put(key(number), VALUE).unwrap());
         Self { db, _directory: directory, _alone: alone }

@@ -28,6 +28,7 @@ pub mod process;
 mod progress;
 pub mod random;
 mod run;
+pub mod scaling;
 mod series;
 mod session;
 pub mod settings;
