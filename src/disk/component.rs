@@ -167,6 +167,18 @@ impl Component {
         }
     }
 
+    /// Work after which incorporations may add a run to the version, and if there is none, whether a running job does it.
+    pub fn pick_room(&self, version: &Version, retention: &Retention) -> (Option<Job>, bool) {
+        match (self, version) {
+            (Self::Trunk(trunk), Version::Trunk(tree)) => {
+                let (job, is_running) = trunk.pick_room(tree, retention);
+                (job.map(Job::Trunk), is_running)
+            }
+            // Their shape bounds the runs.
+            _ => (None, false),
+        }
+    }
+
     /// Work that a requested compaction of a key range still needs.
     pub fn pick_requested(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<Job> {
         match (self, version) {

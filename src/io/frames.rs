@@ -19,6 +19,7 @@
 //!    frames, and nothing is returned (`is_returnable`).
 
 use crate::util::arena::system_page_bytes;
+use crate::util::fork::ForkCount;
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{AtomicUsize, Mutex, Ordering};
 use std::alloc::{Layout, handle_alloc_error};
@@ -56,11 +57,19 @@ struct Frameset {
     owed: AtomicUsize,
 }
 
-static FRAMES: Frameset = Frameset::new();
+/// A forked child has frames of its own: at the fork, another thread of the parent may have locked those of the parent,
+/// and then nothing unlocks them in the child. After so many forks, each by the child of the one before, sets are used again.
+const FRAMESETS: usize = 16;
+
+static FRAMES: [Frameset; FRAMESETS] = [const { Frameset::new() }; FRAMESETS];
+
+fn frameset() -> &'static Frameset {
+    &FRAMES[ForkCount::current().number() % FRAMESETS]
+}
 
 /// A frame of `pages` pages, 1 to `FRAME_PAGES_MAX`, with the bytes that its last owner left.
 pub(super) fn take(pages: usize) -> NonNull<u8> {
-    FRAMES.take(pages).0
+    frameset().take(pages).0
 }
 
 /// Returns a frame.
@@ -68,13 +77,13 @@ pub(super) fn take(pages: usize) -> NonNull<u8> {
 /// # Safety
 /// `frame` came from `take(pages)`, and nothing uses it any more.
 pub(super) unsafe fn give_back(frame: NonNull<u8>, pages: usize) {
-    FRAMES.give_back(Frame(frame), pages);
+    frameset().give_back(Frame(frame), pages);
 }
 
 /// Returns this many bytes of memory to the system: those of free frames, and, if there are too few, those of the next
 /// frames that become free. For a caller that has just freed them and will not need them soon. O(frames) system calls.
 pub fn release(bytes: usize) {
-    FRAMES.release(bytes);
+    frameset().release(bytes);
 }
 
 impl Frameset {

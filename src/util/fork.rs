@@ -32,6 +32,11 @@ impl ForkCount {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
+    /// How many forks led to the process.
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
+    }
+
     /// Whether the current process is still that process. One load of a word that almost never changes.
     #[inline]
     pub fn is_current(self) -> bool {

@@ -174,6 +174,19 @@ impl Trunk {
         })
     }
 
+    /// Work that makes room for an incorporation, and if there is none, whether a running job does it.
+    pub fn pick_room(&self, tree: &Tree, retention: &Retention) -> (Option<Job>, bool) {
+        let mut is_claimed = false;
+        let job = self.pick_bounded(Purpose::Needed, |claim| {
+            policy::room_in_root(tree).filter(|choice| self.history.allows(choice, retention)).find(|choice| {
+                let is_free = claim(choice);
+                is_claimed |= !is_free;
+                is_free
+            })
+        });
+        (job, is_claimed)
+    }
+
     /// Work that makes scans cheaper, where scans have already paid for it. For when `pick` finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
         self.pick_bounded(Purpose::Scans, |claim| {

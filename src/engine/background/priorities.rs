@@ -12,6 +12,7 @@ use crate::engine::space::full_disk::SPACE_CHECK;
 use crate::engine::state::budget::DEBT_START;
 use crate::engine::state::view::View;
 use crate::util::sync::Arc;
+use std::cell::Cell;
 
 /// Generations that are incorporated at a time. Of the three that there may be (`GENERATIONS_MAX`), one is written to.
 const INCORPORATIONS_MAX: usize = 2;
@@ -149,18 +150,23 @@ fn free_space_for_memory(background: &Background, state: &mut SchedulerState, ro
     if state.has_working_job() { Choice::Wait } else { Choice::Pass }
 }
 
-fn incorporate(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Choice {
+fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
     let view = background.read.view.load();
     if view.oldest_switched(&state.incorporating).is_some() && has_too_many_runs(background, state, &view) {
-        // A job that is dropped gives its claim back.
-        let job = needed_job(background, state, role);
-        match job {
-            Choice::Run(_) if role == WorkerRole::All => return job,
-            Choice::Run(_) => return Choice::Pass,
-            Choice::Wait | Choice::Pass if state.has_working_job() => return Choice::Pass,
-            // What cannot be merged is no reason for writers to wait for ever.
-            Choice::Wait | Choice::Pass => {}
+        let (retention, is_running) = (background.retention(), Cell::new(false));
+        let job = pick_from_newest(background, |version| {
+            let (job, runs) = background.disk.pick_room(version, &retention);
+            is_running.set(runs);
+            job
+        });
+        // By any worker: otherwise it might wait until the others have ended long merges.
+        if let Some(job) = job {
+            return Choice::Run(Task::Job(job, None));
         }
+        if is_running.get() {
+            return Choice::Pass;
+        }
+        // What cannot be merged is no reason for writers to wait for ever.
     }
     if !state.incorporating.is_empty() && !may_incorporate_another(background, state, &view) {
         return Choice::Pass;
@@ -173,11 +179,12 @@ fn incorporate(background: &Background, state: &mut SchedulerState, role: Worker
     task.into()
 }
 
-/// Whether another incorporation would exceed the bound on the runs that a read meets in a node, and merges may run.
+/// Whether another incorporation would exceed the bound on the runs that a read meets in a node, and should wait for merges.
 fn has_too_many_runs(background: &Background, state: &SchedulerState, view: &View) -> bool {
     let runs = view.disk.newest_runs();
     let is_at_bound = runs.is_some_and(|runs| runs.count + state.incorporating.len() >= runs.bound);
-    is_at_bound && !background.scheduler.is_paused() && !background.health.is_full()
+    let scheduler = &background.scheduler;
+    is_at_bound && !scheduler.is_paused() && !scheduler.is_closing() && !background.health.is_full()
 }
 
 /// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind, because

@@ -36,8 +36,9 @@ impl Engine {
             return Ok(());
         }
         let background = &self.background;
-        // What must still be incorporated must not be throttled.
+        // What must still be incorporated must not be throttled, and not wait for merges.
         background.throttle.write_limits.lift();
+        background.scheduler.begin_closing();
         if self.read.expiry.due().is_some() {
             // So that the time until the next opening counts for what was written last.
             background.expire();

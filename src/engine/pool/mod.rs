@@ -16,7 +16,8 @@
 //!
 //! Invariants:
 //! 1. Each lane has its own limit, and a run takes a thread of its own. So no lane waits for another one: work that
-//!    writers wait for is never queued behind a sync, nor an incorporation behind merges.
+//!    writers wait for is never queued behind a sync, nor an incorporation behind merges,
+//!    except those that make room in the root (`disk/trunk/plan/run_bound.rs`).
 //! 2. In the lanes other than `Work` a store has at most one run at a time.
 //! 3. In the lane `Work` a store gets more than half of the workers (but always one) only while no store that has less
 //!    than half is queued. What it has above its half does not count against a store that arrives later. So up to half

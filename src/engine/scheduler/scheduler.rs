@@ -43,6 +43,8 @@ pub(crate) struct Scheduler {
     cancel: AtomicBool,
     /// How many pauses are in force. Changes under the lock of `state`.
     pauses: AtomicUsize,
+    /// See `begin_closing`.
+    closing: AtomicBool,
     pub(crate) running: RunningTasks,
 }
 
@@ -117,6 +119,7 @@ impl Scheduler {
             memory_freed: Condvar::new(),
             cancel: AtomicBool::new(false),
             pauses: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
             running: RunningTasks::default(),
         })
     }
@@ -293,10 +296,25 @@ impl Scheduler {
         self.pauses.load(Ordering::Relaxed) > 0
     }
 
+    /// The store closes: what must still be incorporated waits for no merge.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.wake_workers();
+    }
+
+    /// Whether `begin_closing` was called.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
     /// Begins a pause. If there are threads, returns once no merge works.
     pub(super) fn begin_pause(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         self.pauses.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        // An incorporation may have waited for a merge, and does not during a pause.
+        self.wake_workers();
+        let mut state = self.state.lock();
         while self.driver == Driver::Threads && state.has_working_job() && !state.stopped {
             self.progress.wait_for(&mut state, BETWEEN_CHECKS);
         }

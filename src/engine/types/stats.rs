@@ -21,7 +21,8 @@ pub struct LevelStats {
     pub entries: u64,
     /// Number of these entries that are tombstones.
     pub tombstones: u64,
-    /// The most runs that a scan merges in one of the nodes. In a trunk at most 32, as long as merges may run.
+    /// The most runs that a scan merges in one of the nodes. In a trunk at most 32, as long as merges can run and
+    /// nothing is ingested.
     pub runs: u64,
     /// The most maplet and filter lookups that a get makes in one of the nodes before it reads data.
     pub probes: u64,

@@ -137,7 +137,7 @@ fn ns_per_kib_min(limit: Option<u64>) -> u64 {
     limit.map_or(0, |limit| 1024 * 1_000_000_000 / limit.max(1))
 }
 
-/// How full memory is, and how far the tree's debt and garbage are from no delay (0) to the greatest delay (1024).
+/// How full memory is, and how far the tree's debt or newest runs, and its garbage, are from no delay (0) to the greatest delay (1024).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fullness {
     pub(crate) memory: u64,

@@ -24,7 +24,7 @@ use super::boundaries::Boundaries;
 use super::component::MemoryComponent;
 use super::insert_queue::QueueReader;
 use crate::util::arena::Offset;
-use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Backoff, Condvar, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering};
 use std::sync::Weak;
 
 /// The boundaries that a store's Memtables have learned last. The next one begins with them, because its keys are most
@@ -57,8 +57,8 @@ pub struct Membuffer {
     /// The Memtable's size when queued nodes were last handed over, and whether it is time to do that again.
     pub(crate) handed_over_bytes: AtomicUsize,
     pub(crate) drain_due: AtomicBool,
-    /// The number of scans that wait for `state`.
-    pub(crate) scans_waiting: AtomicUsize,
+    /// See `lock_first`.
+    locking_first: AtomicUsize,
     /// See `Memtable::drain_one_by_one`.
     pub(crate) one_by_one: AtomicBool,
 }
@@ -137,7 +137,7 @@ impl Membuffer {
             finished: AtomicBool::new(component == MemoryComponent::Skiplist),
             handed_over_bytes: AtomicUsize::new(0),
             drain_due: AtomicBool::new(false),
-            scans_waiting: AtomicUsize::new(0),
+            locking_first: AtomicUsize::new(0),
             one_by_one: AtomicBool::new(false),
         }
     }
@@ -152,12 +152,27 @@ impl Membuffer {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Waits until no scan waits for `state`, but not for ever: others may follow.
-    pub(crate) fn let_scans_go_first(&self) {
+    /// Locks `state`. A thread that hands many nodes over makes way (`give_way`).
+    pub(crate) fn lock_first(&self) -> MutexGuard<'_, State> {
+        self.locking_first.fetch_add(1, Ordering::Relaxed);
+        let state = self.state.lock();
+        self.locking_first.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// Releases `state` while other threads wait in `lock_first`, but not for ever: more of them may come. *Otherwise:* a
+    /// lock that is released for an instant is taken again before a waiting thread wakes up.
+    pub(crate) fn give_way(&self, state: &mut MutexGuard<'_, State>) {
+        if self.locking_first.load(Ordering::Relaxed) > 0 {
+            MutexGuard::unlocked(state, || self.let_others_first());
+        }
+    }
+
+    fn let_others_first(&self) {
         const ROUNDS: usize = 100;
         let mut backoff = Backoff::new();
         for _ in 0..ROUNDS {
-            if self.scans_waiting.load(Ordering::Relaxed) == 0 {
+            if self.locking_first.load(Ordering::Relaxed) == 0 {
                 return;
             }
             backoff.wait();

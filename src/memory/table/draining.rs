@@ -103,9 +103,7 @@ impl Memtable {
     /// Hands over every node that was queued before the call. Keeps the lock: other scans need the same nodes handed
     /// over, and must not wait for a thread of low priority that gets the lock in between.
     fn hand_over_queues(&self) -> MutexGuard<'_, State> {
-        self.membuffer.scans_waiting.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.membuffer.state.lock();
-        self.membuffer.scans_waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.membuffer.lock_first();
         if state.want_queued(self) {
             self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
             while state.hand_over_some(self) {}
@@ -202,11 +200,8 @@ impl Memtable {
         let mut state = self.membuffer.state.lock();
         state.want_queued(self);
         while state.hand_over_some(self) {
-            if self.membuffer.scans_waiting.load(Ordering::Relaxed) > 0 {
-                // A scan goes on with what is left, at its own priority. A lock that is only released would be taken
-                // again before the scan wakes up.
-                MutexGuard::unlocked(&mut state, || self.membuffer.let_scans_go_first());
-            }
+            // A scan goes on with what is left, at its own priority.
+            self.membuffer.give_way(&mut state);
         }
     }
 
@@ -233,7 +228,7 @@ impl Memtable {
     /// All nodes of the partition of a key, in order, linked or not, and the partition's key range. Waiting nodes are
     /// not linked, and stay for scans that need them linked. For a sealed Memtable.
     pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, DrainedRange) {
-        let mut state = self.membuffer.state.lock();
+        let mut state = self.membuffer.lock_first();
         let (boundaries, partition) = loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = boundaries.partition_of(key);
@@ -253,7 +248,7 @@ impl Memtable {
         self.sort_by_key(&mut waiting, common);
         let linked = self.linked_between(drained.lower(), drained.upper());
         let ordered = self.merge(&waiting, linked);
-        self.membuffer.state.lock().waiting[partition] = waiting;
+        self.membuffer.lock_first().waiting[partition] = waiting;
         drop(busy);
         (ordered, drained)
     }
@@ -339,7 +334,7 @@ struct BusyPartition<'a> {
 
 impl Drop for BusyPartition<'_> {
     fn drop(&mut self) {
-        let mut state = self.membuffer.state.lock();
+        let mut state = self.membuffer.lock_first();
         state.busy[self.partition] = false;
         state.busy_count -= 1;
         self.membuffer.partition_freed.notify_all();

@@ -1,4 +1,4 @@
-//! Locks: those of the standard library, whose guards can be released for a moment, and which no panic poisons.
+//! Locks: those of the standard library, with guards that can be released for a moment. A panic does not poison them.
 //!
 //! They are words in the structure that they protect, and nothing else: no table of waiting threads, which a forked child
 //! would inherit with the parent's threads in it (`docs/recovery.md`, O5).

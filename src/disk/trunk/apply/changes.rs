@@ -43,8 +43,8 @@ pub fn apply(context: EditContext<'_>, outcome: Outcome, tree: &Arc<Tree>) -> Ap
             added = parts.take();
             editor.incorporate(&added)
         }
-        Change::Flush { range, child, empty_overlaps } => {
-            editor.change(&range, &mut |editor, node| editor.flush(node, child, &empty_overlaps))
+        Change::Flush { range, child, empty_overlaps, runs_max } => {
+            editor.change(&range, &mut |editor, node| editor.flush(node, child, (&empty_overlaps, runs_max)))
         }
         Change::Merge { range, bundles, merged, measured } => {
             let (run, new) = merged.take();
@@ -102,10 +102,14 @@ impl Editor<'_> {
         Some(self.write(draft))
     }
 
-    /// Moves references from `node` to its child (SplinterDB §3), if anything is active for the child.
-    fn flush(&mut self, node: &Node, child: NodeId, empty: &EmptyOverlaps) -> Option<Vec<Draft>> {
+    /// Moves references from `node` to its child (SplinterDB §3), if anything is active for the child, and no more runs
+    /// than the job allowed for. *Otherwise:* if flushes into the node came meanwhile, the child may have too many then.
+    fn flush(&mut self, node: &Node, child: NodeId, (empty, runs_max): (&EmptyOverlaps, usize)) -> Option<Vec<Draft>> {
         let at = node.pivots.iter().position(|pivot| pivot.child.id == child)?;
         let pivot = &node.pivots[at];
+        if node.slots[at].runs.len() > runs_max {
+            return None;
+        }
         let active = &node.bundles[pivot.first_active..];
         if active.is_empty() {
             return None;

@@ -44,8 +44,8 @@ pub enum Change {
     /// A new bundle at the root, of so many bytes of users' keys and values. `through`: all of memory up to this number is
     /// in the tree then; `None` if it does not come from memory.
     Incorporate { parts: NewParts, through: Option<SequenceNumber>, user_bytes: u64 },
-    /// The references that are active for the child move to the child.
-    Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
+    /// The references that are active for the child move to the child, if there are no more than `runs_max` runs.
+    Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps, runs_max: usize },
     /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite
     /// ratio that it measured is stored there.
     Merge { range: NodeRange, bundles: Vec<BundleId>, merged: MergedRun, measured: Option<OverwriteRatio> },

@@ -15,6 +15,7 @@ use crate::disk::runs::reuse::Sizes;
 use crate::disk::runs::run::{Key, Run};
 use crate::disk::trunk::plan::choice::Choice;
 use crate::disk::trunk::plan::rewrite_live::{RewriteLive, gain_min};
+use crate::disk::trunk::plan::run_bound;
 use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
 use crate::disk::trunk::tree::maplet_index::can_cover;
 use crate::disk::trunk::tree::newer_data;
@@ -172,7 +173,8 @@ fn flush(node: &Node, at: usize) -> Result<Change> {
     let upper = node.slot_upper(at).map(|upper| &**upper);
     let active = node.bundles[node.first_active(at)..].iter().flat_map(|bundle| &bundle.branches);
     let empty_overlaps = EmptyOverlaps::find(active, node.slot_lower(at), upper)?;
-    Ok(Change::Flush { range: NodeRange::of(node), child: node.pivots[at].child.id, empty_overlaps })
+    let runs_max = node.slots[at].runs.len() + run_bound::MARGIN;
+    Ok(Change::Flush { range: NodeRange::of(node), child: node.pivots[at].child.id, empty_overlaps, runs_max })
 }
 
 fn split(leaf: &Node, keys: Vec<Key>) -> Result<Change> {

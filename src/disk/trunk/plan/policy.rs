@@ -1,8 +1,8 @@
 //! The order of ordinary work. Pure functions of nodes and trees; any thread.
 //!
 //! The order is that of flush-then-compact (SplinterDB §3). Flushes move references and cost nothing, so they go first,
-//! and data that only passes through a node is never merged there. A flush for which the child has no room is preceded
-//! by a merge that makes it (`run_bound.rs`). Next are nodes with very many runs, which get a
+//! and data that only passes through a node is never merged there. A flush for which the child has no room is refused,
+//! and the merge follows that makes room (`run_bound.rs`). Next are nodes with very many runs, which get a
 //! maplet or are merged, because reads meet the runs. Then leaves above their target are split by reference, or
 //! rewritten if they are full of garbage, those with the densest updates first. Then runs are merged, and maplets
 //! built, where reads meet most runs; a leaf for which scans have paid is merged whole instead (`for_scans.rs`). Then
@@ -14,7 +14,7 @@
 
 use super::choice::Choice;
 use super::for_scans::paid_merge;
-use super::run_bound::with_room;
+use super::run_bound::{self, room_for, with_room};
 use super::{join, small_bundles};
 use crate::disk::runs::load::Load;
 use crate::disk::trunk::options::{TOMBSTONE_PERCENT, TrunkOptions};
@@ -72,6 +72,13 @@ pub fn choose(
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
     let joins = joins.flat_map(|join| with_room(join, tree.options()));
     urgent.chain(usual).chain(small).chain(joins).find(|choice| accepts(choice))
+}
+
+/// What makes room for an incorporation in the root: a flush, if the child has room, or a merge of its bundles.
+pub fn room_in_root(tree: &Tree) -> impl Iterator<Item = Choice> {
+    let (root, options) = (tree.root(), tree.options());
+    let flush = flush(root, options).filter(|flush| room_for(flush, options).is_none());
+    flush.into_iter().chain(run_bound::merge(root, 1, options))
 }
 
 /// The slots where a maplet replaces many lookups, with the number of these lookups, the largest first.

@@ -142,7 +142,12 @@ fn a_merge_result_that_nothing_needs_is_dropped() {
     let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for pivot in &node.pivots {
         let range = NodeRange::of(&node);
-        let change = Change::Flush { range, child: pivot.child.id, empty_overlaps: EmptyOverlaps::default() };
+        let change = Change::Flush {
+            range,
+            child: pivot.child.id,
+            empty_overlaps: EmptyOverlaps::default(),
+            runs_max: usize::MAX,
+        };
         rig.apply(Outcome::of(change, None));
     }
     let before = rig.tree.describe();

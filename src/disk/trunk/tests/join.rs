@@ -30,7 +30,7 @@ fn apply(rig: &mut Rig, change: Change) {
 fn flush(rig: &mut Rig, at: usize) {
     let root = rig.tree.root().clone();
     let (range, child) = (NodeRange::of(&root), root.pivots[at].child.id);
-    apply(rig, Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() });
+    apply(rig, Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default(), runs_max: usize::MAX });
 }
 
 fn split(rig: &mut Rig, leaf: &Node, numbers: &[u64]) {

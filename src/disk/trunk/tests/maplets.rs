@@ -43,7 +43,7 @@ pub fn split(leaf: &Node, at: u64) -> Outcome {
 
 fn flush(node: &Node, at: usize) -> Outcome {
     let (range, child) = (NodeRange::of(node), node.pivots[at].child.id);
-    Outcome::of(Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() }, None)
+    Outcome::of(Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default(), runs_max: usize::MAX }, None)
 }
 
 fn maplet_job(node: &Arc<Node>, slot: usize) -> Job {
