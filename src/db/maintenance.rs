@@ -99,8 +99,8 @@ impl Db {
     /// else needs the disk, and in tests.
     ///
     /// Writes continue, since full Memtables are still incorporated. The merge debt that this leaves
-    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them, and reads meet more and more runs. A
-    /// write limit (`set_background_write_limit`), with which merges continue slowly, is often the better choice.
+    /// (`Stats::debt_bytes`), and many runs in one node of a trunk, slow writers more and more, but never stop them, and
+    /// reads meet more and more runs, also more than in a store whose merges run. A write limit (`set_background_write_limit`), with which merges continue slowly, is often the better choice.
     /// `close` does not wait for the end of a pause; `compact` and `optimize` do.
     ///
     /// ```
