@@ -11,7 +11,7 @@
 //! 2. Transfers take random times (exponential, as the analysis requires), and threads come at random moments. Real
 //!    transfers vary less, so the model predicts somewhat too much waiting.
 //! 3. Caches and the bandwidth of memory are as large for each of many cores as for one.
-//! 4. Key latches, full Memtables and syncs make nobody wait.
+//! 4. No operation waits for a key latch, a full Memtable or a sync.
 
 use serde::Serialize;
 

@@ -168,6 +168,7 @@ impl Membuffer {
         }
     }
 
+    /// The wait of `give_way`.
     fn let_others_first(&self) {
         const ROUNDS: usize = 100;
         let mut backoff = Backoff::new();
