@@ -19,6 +19,7 @@
 //!    progress finds space in the slack.
 //! 5. A pool counts an arena with its soft size, lent or idle. Idle arenas never make the sum exceed the pool's limit;
 //!    lent ones may, because their owners decide.
+//! 6. `populate` changes no byte: the kernel makes pages present, whatever other threads do with them meanwhile.
 
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use crossbeam_utils::CachePadded;
@@ -84,6 +85,8 @@ struct Mapping {
     used_bytes: CachePadded<AtomicU64>,
     /// Most bytes of the soft part that any earlier use touched. Those pages are committed.
     touched_bytes: AtomicUsize,
+    /// Bytes from `base` on whose pages `populate` has made present, or tried to.
+    populated_bytes: AtomicUsize,
     earlier_uses: AtomicUsize,
 }
 
@@ -123,6 +126,7 @@ impl Mapping {
             is_unused: AtomicBool::new(false),
             used_bytes: CachePadded::new(AtomicU64::new(FIRST_BYTES as u64)),
             touched_bytes: AtomicUsize::new(0),
+            populated_bytes: AtomicUsize::new(0),
             earlier_uses: AtomicUsize::new(0),
         };
         #[cfg(target_os = "linux")]
@@ -141,7 +145,7 @@ impl Mapping {
         let to = to_bytes.next_multiple_of(page).min(self.capacity_bytes);
         if from < to {
             // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
-            // the arena (invariant 3).
+            // the arena (invariant 3); the other kinds of advice change no content.
             unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, advice) };
         }
     }
@@ -208,6 +212,27 @@ impl Arena {
     /// Prefetches the cache line of a place. Any offset is allowed, even `NULL`.
     pub fn prefetch(&self, at: Offset) {
         super::prefetch::line(self.address(at));
+    }
+
+    /// Whether `populate` was called for this many bytes; also true if the pages are so small that each costs little.
+    pub fn is_populated(&self, bytes: usize) -> bool {
+        self.mapping.soft_bytes < HUGE_SOFT_BYTES_MIN || self.mapping.populated_bytes.load(Ordering::Relaxed) >= bytes
+    }
+
+    /// Makes the pages of the first `bytes` bytes of the soft part present, so that writers need not wait until the kernel
+    /// has cleared them (invariant 6). Any thread, beside writers. It takes up to some milliseconds for each two
+    /// megabytes. Where the system cannot do it, nothing happens.
+    pub fn populate(&self, bytes: usize) {
+        let mapping = &self.mapping;
+        let mut done = mapping.populated_bytes.load(Ordering::Relaxed);
+        // In steps: until a call ends, no thread of the process can map or unmap memory.
+        while done < bytes.min(mapping.soft_bytes) {
+            let to = (done + HUGE_PAGE_BYTES).min(mapping.soft_bytes);
+            #[cfg(target_os = "linux")]
+            mapping.advise(done, to, libc::MADV_POPULATE_WRITE);
+            done = to;
+            mapping.populated_bytes.fetch_max(done, Ordering::Relaxed);
+        }
     }
 
     /// Bytes allocated in this use.
@@ -426,6 +451,39 @@ mod tests {
         pool.release_unused();
         assert_eq!(pool.count(), 0);
         assert_eq!(take().earlier_uses(), 0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn populated_pages_are_present_and_keep_their_content() {
+        const SOFT: usize = 8 << 20;
+        let pool = ArenaPool::new(2 * SOFT);
+        let arena = pool.take(SOFT, 1 << 20).unwrap();
+        assert!(!arena.is_populated(1) && present_bytes(&arena, SOFT) == 0);
+        let at = arena.allocate(64);
+        // SAFETY: allocated above with this length, by this thread.
+        unsafe { arena.address(at).write_bytes(0xcd, 64) };
+        arena.populate(3 << 20);
+        assert!(arena.is_populated(3 << 20) && !arena.is_populated(SOFT));
+        assert_eq!(present_bytes(&arena, SOFT), 4 << 20);
+        // SAFETY: as above.
+        assert_eq!(unsafe { arena.address(at).add(63).read() }, 0xcd);
+        arena.populate(2 * SOFT);
+        assert_eq!(present_bytes(&arena, SOFT), SOFT);
+        drop(arena);
+        assert!(pool.take(SOFT, 1 << 20).unwrap().is_populated(SOFT), "in its next use as well");
+        assert!(pool.take(1 << 20, 0).unwrap().is_populated(1 << 20), "small pages cost little");
+    }
+
+    /// The bytes of the soft part whose pages are present.
+    #[cfg(target_os = "linux")]
+    fn present_bytes(arena: &Arena, soft_bytes: usize) -> usize {
+        let page = system_page_bytes();
+        let mut present = vec![0u8; soft_bytes / page];
+        // SAFETY: the range is inside the mapping, and the vector has a byte for each of its pages.
+        let failed = unsafe { libc::mincore(arena.base.as_ptr().cast(), soft_bytes, present.as_mut_ptr()) };
+        assert_eq!(failed, 0, "{}", io::Error::last_os_error());
+        present.iter().filter(|present| **present & 1 == 1).count() * page
     }
 
     #[test]

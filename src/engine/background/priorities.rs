@@ -49,7 +49,7 @@ enum Taken {
 }
 
 /// The priorities, most urgent first.
-const PRIORITIES: [(Taken, Line); 20] = [
+const PRIORITIES: [(Taken, Line); 21] = [
     (Taken::ByEvery, expire),
     (Taken::ByAll, grow_ballast),
     (Taken::ByAll, leave_full_disk),
@@ -58,6 +58,7 @@ const PRIORITIES: [(Taken, Line); 20] = [
     (Taken::ByEvery, free_space_for_memory),
     (Taken::ByEvery, incorporate),
     (Taken::ByEvery, drain_membuffer),
+    (Taken::ByEvery, populate_index),
     (Taken::ByEvery, clean_up_versions),
     (Taken::UnlessPaused, free_space),
     (Taken::UnlessAwaited, job_after_quiet_flush),
@@ -200,6 +201,15 @@ fn drain_membuffer(background: &Background, state: &mut SchedulerState, _: Worke
     let is_due = !state.draining && view.newest().memtable.is_drain_due();
     state.draining |= is_due;
     is_due.then(|| Task::Drain(Arc::clone(view.newest()))).into()
+}
+
+/// Writers would otherwise wait for the kernel, which clears each page at its first touch.
+fn populate_index(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let view = background.read.view.load();
+    let memtable = &view.newest().memtable;
+    let is_due = !state.populating && !memtable.has_index_pages() && memtable.bytes() > 0;
+    state.populating |= is_due;
+    is_due.then(|| Task::PopulateIndex(Arc::clone(view.newest()))).into()
 }
 
 fn clean_up_versions(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {

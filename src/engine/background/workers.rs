@@ -99,6 +99,7 @@ impl Background {
             Task::Job(job, request) => RunningTask::of_job(job.scope(), request.clone(), now),
             Task::Remove => of_kind(BackgroundKind::Remove),
             Task::Drain(_) => of_kind(BackgroundKind::Drain),
+            Task::PopulateIndex(_) => of_kind(BackgroundKind::PopulateIndex),
             Task::CleanVersions => of_kind(BackgroundKind::CleanVersions),
             Task::Expire => {
                 // Not listed: it takes a moment, and an idle store whose pairs wait for their time stays idle.
@@ -154,6 +155,11 @@ impl Background {
             Task::Drain(generation) => {
                 generation.memtable.drain_waiting();
                 self.scheduler.state.lock().draining = false;
+                Ok(())
+            }
+            Task::PopulateIndex(generation) => {
+                generation.memtable.populate_index();
+                self.scheduler.state.lock().populating = false;
                 Ok(())
             }
             Task::CleanVersions => {

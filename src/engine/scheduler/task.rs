@@ -16,6 +16,8 @@ pub(crate) enum Task {
     Remove,
     /// Move what waits in a Membuffer's insert queues to its partitions.
     Drain(Arc<Generation>),
+    /// Make the pages of a Memtable's index present.
+    PopulateIndex(Arc<Generation>),
     /// Remove versions from memory that no snapshot needs any more.
     CleanVersions,
     /// A tick of the expiry of keyspaces.
@@ -57,6 +59,7 @@ impl Task {
             Self::Job(job, _) => TaskKind::Job(job.scope().kind),
             Self::Remove
             | Self::Drain(_)
+            | Self::PopulateIndex(_)
             | Self::CleanVersions
             | Self::Expire
             | Self::LookForExpired

@@ -120,7 +120,7 @@ fn read_file(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
 }
 
 /// The kinds in the order of their numbers in the file. New kinds go to the end.
-const KINDS: [BackgroundKind; 12] = [
+const KINDS: [BackgroundKind; 13] = [
     BackgroundKind::Incorporate,
     BackgroundKind::Flush,
     BackgroundKind::Merge,
@@ -133,6 +133,7 @@ const KINDS: [BackgroundKind; 12] = [
     BackgroundKind::CleanVersions,
     BackgroundKind::KeepSpace,
     BackgroundKind::Join,
+    BackgroundKind::PopulateIndex,
 ];
 
 /// The counters in their order in the file. New counters go to the end.

@@ -81,12 +81,14 @@ pub enum BackgroundKind {
     KeepSpace,
     /// Joins neighbouring trunk nodes that deletes have left with little data.
     Join,
+    /// Makes the memory pages of a large Memtable's index present, before writers touch them.
+    PopulateIndex,
 }
 
 #[cfg(feature = "metrics")]
 impl BackgroundKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Incorporate,
         Self::Flush,
         Self::Merge,
@@ -99,6 +101,7 @@ impl BackgroundKind {
         Self::CleanVersions,
         Self::KeepSpace,
         Self::Join,
+        Self::PopulateIndex,
     ];
 }
 
@@ -117,6 +120,7 @@ impl fmt::Display for BackgroundKind {
             Self::Drain => "drain",
             Self::CleanVersions => "clean versions",
             Self::KeepSpace => "keep space",
+            Self::PopulateIndex => "populate an index",
         })
     }
 }

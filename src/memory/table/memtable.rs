@@ -214,12 +214,24 @@ impl Memtable {
         &self.arena
     }
 
+    /// Whether the pages of the index are present. Otherwise the first puts into a large Memtable are slow: each touches
+    /// another page, which the kernel clears first.
+    pub fn has_index_pages(&self) -> bool {
+        self.arena.is_populated(self.empty_bytes)
+    }
+
+    /// Makes the pages of the index present. It may take tenths of a second; writers need not wait for it.
+    pub fn populate_index(&self) {
+        self.arena.populate(self.empty_bytes);
+    }
+
     /// Prepares a writer for a write of this many entries to this Memtable. Called outside any latch. True if somebody
-    /// should call `drain_waiting`.
+    /// should call `drain_waiting` or `populate_index`.
     pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
-        let mut drain_due = false;
+        let mut work_due = false;
         if writer.memtable != self.id {
             writer.move_to(self.id, WriterSlot::make(&self.arena, &mut self.writer_slots.lock()));
+            work_due = !self.has_index_pages();
         }
         if self.component == MemoryComponent::TwoLevel {
             let capacity = queue_capacity(self.soft_bytes).max(entries as u32);
@@ -227,11 +239,11 @@ impl Memtable {
                 let chunk = self.allocate(writer, insert_queue::chunk_bytes(capacity));
                 // SAFETY: just allocated with exactly this length.
                 let queue = unsafe { InsertQueue::make(&self.arena, chunk, capacity) };
-                drain_due = self.add_queue(&queue);
+                work_due |= self.add_queue(&queue);
                 writer.queue = Some(queue);
             }
         }
-        drain_due
+        work_due
     }
 
     /// Whether versions leave their chains (invariants 3 and 5).
