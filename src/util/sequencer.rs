@@ -1,7 +1,8 @@
 //! The counter of sequence numbers, and the slots in which writers announce that they are about to take or place one
 //! (`docs/concurrency.md`, N; cLSM §3.2.1, the *Active* set).
 //!
-//! Any thread may call any method. A slot is used by one thread at a time.
+//! Any thread may call any method. A slot is used by one thread at a time. The slots are a list that only grows, from
+//! the oldest slot to the newest: who looks through it takes no lock and writes to no shared line.
 //!
 //! Invariants:
 //! 1. Numbers are dense: `take` returns every number after the first exactly once.
@@ -16,6 +17,10 @@
 //! the waiter's scan. The scan then sees the slot busy with a bound `<= n`, or already left. If it comes after, its
 //! number is greater than `n`. The same argument shows that a thread whose number is greater than a number read by
 //! `last` sees everything that was published before that `last` (used by generation switches and snapshot pins).
+//! A slot that its thread has announced is in the list before the announcement, so the scan meets it too.
+//!
+//! On x86 a compiler makes a full fence and a load of the addition of zero in `last`. That keeps what the argument needs:
+//! what was stored before is visible before the load, and a `take` that the load did not see comes after it.
 //!
 //! Why `wait_through(last())` is not enough for 4: a writer announces and checks something, then the waiter publishes a
 //! change of it and reads the counter, then the writer takes a number greater than that. Every store to a slot is a
@@ -23,7 +28,7 @@
 
 use super::SequenceNumber;
 use super::planted::planted;
-use super::sync::{Arc, AtomicU64, Backoff, Ordering, RwLock, fence};
+use super::sync::{Arc, AtomicU64, Backoff, OnceLock, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
 const IDLE: u64 = u64::MAX;
@@ -32,26 +37,38 @@ const IDLE: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Slot {
     bound: CachePadded<AtomicU64>,
+    /// The next younger slot. In another line than `bound`, so that looking through idle slots reads what seldom changes.
+    next: OnceLock<Arc<Slot>>,
 }
 
 /// The counter and all slots.
 #[derive(Debug)]
 pub struct Sequencer {
     counter: CachePadded<AtomicU64>,
-    slots: RwLock<Vec<Arc<Slot>>>,
+    oldest: OnceLock<Arc<Slot>>,
 }
 
 impl Sequencer {
     /// A sequencer whose first number follows `last`.
     pub fn new(last: SequenceNumber) -> Self {
-        Self { counter: CachePadded::new(AtomicU64::new(last.0)), slots: RwLock::new(Vec::new()) }
+        Self { counter: CachePadded::new(AtomicU64::new(last.0)), oldest: OnceLock::new() }
     }
 
-    /// A new idle slot. Slots live as long as the sequencer; callers reuse them.
+    /// A new idle slot. Slots live as long as the sequencer; callers reuse them. O(slots).
     pub fn register(&self) -> Arc<Slot> {
-        let slot = Arc::new(Slot { bound: CachePadded::new(AtomicU64::new(IDLE)) });
-        self.slots.write().push(Arc::clone(&slot));
+        let slot = Arc::new(Slot { bound: CachePadded::new(AtomicU64::new(IDLE)), next: OnceLock::new() });
+        let mut place = &self.oldest;
+        while place.set(Arc::clone(&slot)).is_err() {
+            if let Some(older) = place.get() {
+                place = &older.next;
+            }
+        }
         slot
+    }
+
+    /// All slots, from the oldest on; some that are being added may be missing.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        std::iter::successors(self.oldest.get(), |slot| slot.next.get()).map(|slot| &**slot)
     }
 
     /// Announces that the slot's thread is about to take a number. After it returns, the thread's loads are at least as
@@ -89,29 +106,18 @@ impl Sequencer {
     /// between `take` and `leave`.
     pub fn wait_through(&self, number: SequenceNumber) {
         fence(Ordering::SeqCst);
-        let mut next = 0;
-        while let Some((at, slot)) = self.busy_slot(next, number) {
+        for slot in self.slots() {
             let mut backoff = Backoff::new();
             while slot.bound.load(Ordering::Acquire) <= number.0 {
                 backoff.wait();
             }
-            next = at + 1;
         }
-    }
-
-    /// The first slot from this one on that can hold a number `<= number`.
-    fn busy_slot(&self, from: usize, number: SequenceNumber) -> Option<(usize, Arc<Slot>)> {
-        let slots = self.slots.read();
-        let is_busy = |slot: &Arc<Slot>| slot.bound.load(Ordering::Acquire) <= number.0;
-        let at = from + slots[from..].iter().position(is_busy)?;
-        Some((at, Arc::clone(&slots[at])))
     }
 
     /// Waits until every announcement made before the call has been withdrawn.
     pub fn wait_for_announced(&self) {
         fence(Ordering::SeqCst);
-        let slots: Vec<Arc<Slot>> = self.slots.read().clone();
-        for slot in slots {
+        for slot in self.slots() {
             let mut seen = slot.bound.load(Ordering::Acquire);
             // One announcement shows at most two values, its bound and its number; a third belongs to a later one.
             let mut changes = 0;
@@ -122,6 +128,16 @@ impl Sequencer {
                 changes += u32::from(now != seen);
                 seen = now;
             }
+        }
+    }
+}
+
+impl Drop for Sequencer {
+    /// One slot after the other: a slot that drops the next one in turn would need a stack as deep as the list is long.
+    fn drop(&mut self) {
+        let mut oldest = self.oldest.take();
+        while let Some(slot) = oldest {
+            oldest = slot.next.get().cloned();
         }
     }
 }
@@ -152,6 +168,32 @@ mod tests {
         let mut all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         all.sort_unstable();
         assert_eq!(all, (11..=4010).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn slots_that_are_added_side_by_side_are_all_waited_for() {
+        const THREADS: usize = 4;
+        const EACH: usize = 100;
+        let sequencer = Sequencer::new(SequenceNumber::ZERO);
+        let slots: Vec<Arc<Slot>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|_| scope.spawn(|| (0..EACH).map(|_| sequencer.register()).collect::<Vec<_>>()))
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(sequencer.slots().count(), THREADS * EACH);
+        let is_listed = |slot: &Arc<Slot>| sequencer.slots().any(|listed| std::ptr::eq(listed, &**slot));
+        assert!(slots.iter().all(is_listed));
+    }
+
+    /// Each slot owns the next one. *Otherwise* the drop of the first would drop all the others within each other.
+    #[test]
+    fn a_long_list_of_slots_needs_little_stack_when_it_is_dropped() {
+        let drop_many = || {
+            let sequencer = Sequencer::new(SequenceNumber::ZERO);
+            (0..5000).for_each(|_| drop(sequencer.register()));
+        };
+        std::thread::Builder::new().stack_size(64 << 10).spawn(drop_many).unwrap().join().unwrap();
     }
 
     #[test]

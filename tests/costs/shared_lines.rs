@@ -49,13 +49,8 @@ const COUNTER: &str = "src/util/sequencer.rs: take";
 const SLOT: &str = "src/util/sequencer.rs: announce";
 /// `Bound` of the snapshot slots: counts snapshots that are being taken, and bounds their numbers for writers.
 const BOUND: &str = "src/engine/state/snapshot_slots.rs: begin";
-/// What snapshots share: the bound, the lock of the list of number slots, and the reference counts of registry and `ReadPath`.
-const OF_SNAPSHOTS: &[&str] = &[
-    BOUND,
-    "src/util/sequencer.rs: busy_slot",
-    "src/engine/state/snapshot_registry.rs: pin_last",
-    "src/db/snapshot.rs: take",
-];
+/// What snapshots share: the bound, and the reference counts of registry and `ReadPath`.
+const OF_SNAPSHOTS: &[&str] = &[BOUND, "src/engine/state/snapshot_registry.rs: pin_last", "src/db/snapshot.rs: take"];
 
 /// Reference counts of a leaf of the tree and of its run: two seeks share them if both come to the same leaf from another one.
 const OF_SAME_LEAF: [&str; 2] = ["src/disk/trunk/read/cursor.rs: change", "src/disk/runs/run_cursor.rs: aim"];
@@ -72,8 +67,8 @@ const SECTIONS: [Section; 9] = [
     section("get from memory", 3, &[]),
     section("get from a cached page", 3, &[]),
     section("seek of a kept iterator", 9, &[]),
-    section("new iterator with a seek", 31, OF_SNAPSHOTS),
-    section("snapshot, taken and dropped", 14, OF_SNAPSHOTS),
+    section("new iterator with a seek", 29, OF_SNAPSHOTS),
+    section("snapshot, taken and dropped", 12, OF_SNAPSHOTS),
     Section { what: "sync of one put", locked_max: 60, shared: None },
 ];
 

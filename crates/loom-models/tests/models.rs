@@ -42,7 +42,7 @@ impl Numbers {
 
     fn after(last: SequenceNumber) -> Self {
         let sequencer = Sequencer::new(last);
-        // Before the threads start: the lock of the slots would order them.
+        // Before the threads start, as most writers have theirs; `a_writer_that_registers_is_waited_for` is the other case.
         let slot = sequencer.register();
         let word = || AtomicU64::new(0);
         Self { sequencer, slot, word: word(), other: word(), third: word() }
@@ -64,6 +64,33 @@ fn what_has_a_number_is_placed_when_the_wait_ends() {
             numbers.sequencer.wait_through(last);
             assert!(last.0 == 0 || numbers.word.load(Ordering::Relaxed) == 1, "a number is not placed");
         });
+    });
+}
+
+/// Rules N3 and L2 for a writer whose slot is added beside the waits.
+#[test]
+fn a_writer_that_registers_is_waited_for() {
+    check(|| {
+        let write = |numbers: &Numbers| {
+            let slot = numbers.sequencer.register();
+            numbers.sequencer.announce(&slot);
+            if numbers.other.load(Ordering::Relaxed) == 0 {
+                numbers.third.store(1, Ordering::Relaxed);
+            }
+            numbers.sequencer.take(&slot);
+            numbers.word.store(1, Ordering::Relaxed);
+            numbers.sequencer.leave(&slot);
+        };
+        let numbers = run_concurrently(Numbers::new(), vec![write], |numbers| {
+            let last = numbers.sequencer.last();
+            numbers.sequencer.wait_through(last);
+            assert!(last.0 == 0 || numbers.word.load(Ordering::Relaxed) == 1, "a number is not placed");
+            numbers.other.store(1, Ordering::Relaxed);
+            numbers.sequencer.wait_for_announced();
+            numbers.other.store(2 + numbers.third.load(Ordering::Relaxed), Ordering::Relaxed);
+        });
+        let (sealed, now) = (numbers.other.load(Ordering::Relaxed) - 2, numbers.third.load(Ordering::Relaxed));
+        assert_eq!(sealed, now, "a retired segment changed");
     });
 }
 

@@ -3,24 +3,38 @@
 pub use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::sync::Arc;
 
-/// Like alluvium's.
+/// Like the standard library's, with loom's ordering: who finds the value sees what came before it was set.
 #[derive(Debug)]
-pub struct RwLock<T>(loom::sync::RwLock<T>);
+pub struct OnceLock<T> {
+    value: std::sync::OnceLock<T>,
+    is_set: AtomicBool,
+}
 
-impl<T> RwLock<T> {
-    /// An unlocked lock.
-    pub fn new(value: T) -> Self {
-        Self(loom::sync::RwLock::new(value))
+impl<T> OnceLock<T> {
+    /// One without a value.
+    #[allow(clippy::new_without_default, reason = "alluvium uses `new`")]
+    pub fn new() -> Self {
+        Self { value: std::sync::OnceLock::new(), is_set: AtomicBool::new(false) }
     }
 
-    /// Locks for reading. Panics if a thread panicked with the lock.
-    pub fn read(&self) -> loom::sync::RwLockReadGuard<'_, T> {
-        self.0.read().expect("a failed model goes no further")
+    /// The value, if one was set.
+    pub fn get(&self) -> Option<&T> {
+        if self.is_set.load(Ordering::Acquire) { self.value.get() } else { None }
     }
 
-    /// Locks for writing. Panics if a thread panicked with the lock.
-    pub fn write(&self) -> loom::sync::RwLockWriteGuard<'_, T> {
-        self.0.write().expect("a failed model goes no further")
+    /// Sets the value, unless there is one.
+    ///
+    /// # Errors
+    /// The given value, if there is one already.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        self.value.set(value)?;
+        self.is_set.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the value out.
+    pub fn take(&mut self) -> Option<T> {
+        self.value.take()
     }
 }
 
