@@ -23,5 +23,5 @@ pub use read::lookup::Operands;
 pub use table::bulk::{BulkFill, FillSpace};
 pub use table::folding::{FOLD_BYTES_MAX, Fold};
 pub use table::memtable::{BatchState, Memtable, Prepared, entry_bytes};
-pub use table::pool::{MemtablePool, SLACK_BYTES_MAX, memtable_bytes, memtables_bytes};
+pub use table::pool::{MEMTABLE_SOFT_BYTES_MAX, MemtablePool, SLACK_BYTES_MAX, memtable_bytes, memtables_bytes};
 pub use table::writer::MemtableWriter;

@@ -38,6 +38,8 @@ const SOFT_UNIT_BYTES: usize = 4 << 10;
 /// Arenas with a smaller soft size have no huge pages: the first touch of one would take more memory than their owner
 /// asked for. Only for such arenas the kernel is told so, because it may use huge pages by itself.
 const HUGE_SOFT_BYTES_MIN: usize = 4 << 20;
+/// What one call of `Arena::populate` makes present, so that its thread soon looks for more urgent work.
+pub const POPULATED_BYTES: usize = 16 << 20;
 
 /// Bytes of a page of memory: 4096 on most systems, 16 KiB or 64 KiB on some.
 pub fn system_page_bytes() -> usize {
@@ -138,16 +140,17 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Advises the kernel. If it refuses, only speed or memory is lost, so the result is ignored.
-    fn advise(&self, from_bytes: usize, to_bytes: usize, advice: libc::c_int) {
+    /// Advises the kernel. If it refuses, only speed or memory is lost. Whether it took the advice.
+    fn advise(&self, from_bytes: usize, to_bytes: usize, advice: libc::c_int) -> bool {
         let page = system_page_bytes();
         let from = from_bytes.next_multiple_of(page);
         let to = to_bytes.next_multiple_of(page).min(self.capacity_bytes);
-        if from < to {
-            // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
-            // the arena (invariant 3); the other kinds of advice change no content.
-            unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, advice) };
+        if from >= to {
+            return true;
         }
+        // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
+        // the arena (invariant 3); the other kinds of advice change no content.
+        unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, advice) == 0 }
     }
 
     fn used_bytes(&self) -> usize {
@@ -219,18 +222,22 @@ impl Arena {
         self.mapping.soft_bytes < HUGE_SOFT_BYTES_MIN || self.mapping.populated_bytes.load(Ordering::Relaxed) >= bytes
     }
 
-    /// Makes the pages of the first `bytes` bytes of the soft part present, so that writers need not wait until the kernel
-    /// has cleared them (invariant 6). Any thread, beside writers. It takes up to some milliseconds for each two
-    /// megabytes. Where the system cannot do it, nothing happens.
+    /// Makes pages of the first `bytes` bytes of the soft part present, so that writers need not wait until the kernel has
+    /// cleared them (invariant 6): up to `POPULATED_BYTES` more than there are, which takes up to tens of milliseconds. Any
+    /// thread, beside writers. Where the system cannot do it, or has no memory, these bytes count as populated nevertheless.
     pub fn populate(&self, bytes: usize) {
         let mapping = &self.mapping;
-        let mut done = mapping.populated_bytes.load(Ordering::Relaxed);
+        let bytes = bytes.min(mapping.soft_bytes);
+        let start = mapping.populated_bytes.load(Ordering::Relaxed);
+        let mut done = start;
         // In steps: until a call ends, no thread of the process can map or unmap memory.
-        while done < bytes.min(mapping.soft_bytes) {
+        while done < bytes && done - start < POPULATED_BYTES {
             let to = (done + HUGE_PAGE_BYTES).min(mapping.soft_bytes);
             #[cfg(target_os = "linux")]
-            mapping.advise(done, to, libc::MADV_POPULATE_WRITE);
-            done = to;
+            let is_present = mapping.advise(done, to, libc::MADV_POPULATE_WRITE);
+            #[cfg(not(target_os = "linux"))]
+            let is_present = false;
+            done = if is_present { to } else { bytes };
             mapping.populated_bytes.fetch_max(done, Ordering::Relaxed);
         }
     }
@@ -472,6 +479,10 @@ mod tests {
         assert_eq!(present_bytes(&arena, SOFT), SOFT);
         drop(arena);
         assert!(pool.take(SOFT, 1 << 20).unwrap().is_populated(SOFT), "in its next use as well");
+        // A call makes a bounded part present.
+        let large = ArenaPool::new(0).take(2 * POPULATED_BYTES, 0).unwrap();
+        large.populate(2 * POPULATED_BYTES);
+        assert!(large.is_populated(POPULATED_BYTES) && !large.is_populated(POPULATED_BYTES + 1));
         assert!(pool.take(1 << 20, 0).unwrap().is_populated(1 << 20), "small pages cost little");
     }
 

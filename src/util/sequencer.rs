@@ -132,12 +132,12 @@ impl Sequencer {
     }
 }
 
-impl Drop for Sequencer {
-    /// One slot after the other: a slot that drops the next one in turn would need a stack as deep as the list is long.
+impl Drop for Slot {
+    /// One slot after the other: if each dropped the next one in turn, a long list would need a deep stack.
     fn drop(&mut self) {
-        let mut oldest = self.oldest.take();
-        while let Some(slot) = oldest {
-            oldest = slot.next.get().cloned();
+        let mut next = self.next.take();
+        while let Some(slot) = next {
+            next = Arc::into_inner(slot).and_then(|mut slot| slot.next.take());
         }
     }
 }
@@ -191,7 +191,11 @@ mod tests {
     fn a_long_list_of_slots_needs_little_stack_when_it_is_dropped() {
         let drop_many = || {
             let sequencer = Sequencer::new(SequenceNumber::ZERO);
+            let oldest = sequencer.register();
             (0..5000).for_each(|_| drop(sequencer.register()));
+            drop(sequencer);
+            // It keeps the younger ones.
+            drop(oldest);
         };
         std::thread::Builder::new().stack_size(64 << 10).spawn(drop_many).unwrap().join().unwrap();
     }

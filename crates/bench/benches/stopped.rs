@@ -2,8 +2,9 @@
 //! `cargo bench -p alluvium-bench --bench stopped [-- OPTIONS]`. `docs/papers.md`, Progress, says what it should come to.
 //!
 //! A child process has a store, a thread that works without a pause, the *victim*, and another thread that runs one kind
-//! of operation and measures each, the *observer*. The parent stops the victim by `ptrace`, lets it go on after a while,
-//! and so on. Each observer is measured without stops as well.
+//! of operation and measures each, the *observer*. The parent stops the victim by `ptrace`, lets it work for a quarter of
+//! that time, and so on. For comparison each observer is measured beside a victim that sleeps for as long, but between two
+//! of its operations.
 //!
 //! Options: `--seconds` for each pair of victim and observer, twice; `--stop-ms`, how long the victim is stopped each time;
 //! `--dir PATH`; `--json`.
@@ -76,6 +77,8 @@ mod stopped {
         observer: Observer,
         seconds: f64,
         stop_ms: u64,
+        /// Otherwise it sleeps by itself.
+        is_stopped: bool,
         directory: PathBuf,
     }
 
@@ -95,7 +98,7 @@ mod stopped {
         observer: Observer,
         stops: u64,
         beside_stops: Measured,
-        without: Measured,
+        beside_sleeps: Measured,
     }
 
     fn key(number: u64) -> [u8; 8] {
@@ -111,11 +114,17 @@ mod stopped {
         (random.bits() >> 1) % (PAIRS / 2) * 2 + parity
     }
 
-    fn be_the_victim(db: &Db, victim: Victim, end: &AtomicBool) {
+    fn be_the_victim(db: &Db, job: &Job, end: &AtomicBool) {
         let mut random = Random::new(7, 0);
-        let mut pairs = db.iter().unwrap();
+        let mut pairs = (job.victim == Victim::Scans).then(|| db.iter().unwrap());
+        let stop = Duration::from_millis(job.stop_ms);
+        let mut awake = Instant::now();
         while !end.load(Ordering::Relaxed) {
-            match victim {
+            if !job.is_stopped && awake.elapsed() > stop / 4 {
+                std::thread::sleep(stop);
+                awake = Instant::now();
+            }
+            match job.victim {
                 Victim::Puts => put(db, number(&mut random, 0)),
                 Victim::Batches => {
                     let mut batch = WriteBatch::new();
@@ -126,8 +135,8 @@ mod stopped {
                 }
                 Victim::Snapshots => drop(db.snapshot()),
                 Victim::Scans => {
-                    if pairs.next().transpose().unwrap().is_none() {
-                        pairs = db.iter().unwrap();
+                    if pairs.as_mut().and_then(Iterator::next).transpose().unwrap().is_none() {
+                        pairs = Some(db.iter().unwrap());
                     }
                 }
             }
@@ -136,7 +145,7 @@ mod stopped {
 
     fn observe(db: &Db, job: &Job) -> Measured {
         let (mut random, mut out) = (Random::new(7, 1), Vec::new());
-        let mut pairs = db.iter().unwrap();
+        let mut pairs = (job.observer == Observer::Seek).then(|| db.iter().unwrap());
         let mut times: Vec<u64> = Vec::new();
         let until = Instant::now() + Duration::from_secs_f64(job.seconds);
         loop {
@@ -149,8 +158,10 @@ mod stopped {
                 Observer::Get => assert!(db.get_into(key(number(&mut random, 1)), &mut out).unwrap()),
                 Observer::GetOfItsKeys => assert!(db.get_into(key(number(&mut random, 0)), &mut out).unwrap()),
                 Observer::Seek => {
-                    pairs.seek(key(random.bits() % PAIRS)).unwrap();
-                    let _ = pairs.next().transpose().unwrap();
+                    if let Some(pairs) = &mut pairs {
+                        pairs.seek(key(random.bits() % PAIRS)).unwrap();
+                        let _ = pairs.next().transpose().unwrap();
+                    }
                 }
                 Observer::Snapshot => drop(db.snapshot()),
                 Observer::SyncedPut => {
@@ -173,6 +184,14 @@ mod stopped {
         }
     }
 
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The child: prints the victim's thread, and at the end what it has measured.
     fn be_the_child(job: &Job) {
         let db = Db::open(&job.directory, Options::new().memory_budget(1u64 << 30)).unwrap();
@@ -181,19 +200,20 @@ mod stopped {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 println!("{}", nix::unistd::gettid());
-                be_the_victim(&db, job.victim, &end);
+                be_the_victim(&db, job, &end);
             });
+            // So that the victim ends whatever happens here.
+            let _ends = Ends(&end);
             let measured = observe(&db, job);
             println!("{}", serde_json::to_string(&measured).unwrap());
             std::io::stdout().flush().unwrap();
             // Until the parent no longer stops the victim.
             std::io::stdin().read_line(&mut String::new()).unwrap();
-            end.store(true, Ordering::Relaxed);
         });
     }
 
     /// Runs a job in a child, and stops its victim again and again. Returns what it measured, and the number of stops.
-    fn run(job: &Job, has_stops: bool) -> (Measured, u64) {
+    fn run(job: &Job) -> (Measured, u64) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg(CHILD)
             .arg(serde_json::to_string(job).unwrap())
@@ -206,12 +226,12 @@ mod stopped {
         let is_done = AtomicBool::new(false);
         let (measured, stops) = std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                let line = lines.next().unwrap().unwrap();
+                let line = lines.next();
                 is_done.store(true, Ordering::Relaxed);
-                serde_json::from_str(&line).unwrap()
+                serde_json::from_str(&line.expect("the child has failed").unwrap()).unwrap()
             });
             let mut stops = 0;
-            if has_stops {
+            if job.is_stopped {
                 let stop = Duration::from_millis(job.stop_ms);
                 ptrace::seize(victim, ptrace::Options::empty()).unwrap();
                 while !is_done.load(Ordering::Relaxed) {
@@ -239,11 +259,11 @@ mod stopped {
             let _ = std::fs::remove_dir_all(directory);
         };
         fresh(&job.directory);
-        let (without, _) = run(&job, false);
+        let (beside_sleeps, _) = run(&Job { is_stopped: false, ..job.clone() });
         fresh(&job.directory);
-        let (beside_stops, stops) = run(&job, true);
+        let (beside_stops, stops) = run(&job);
         fresh(&job.directory);
-        Row { victim, observer, stops, beside_stops, without }
+        Row { victim, observer, stops, beside_stops, beside_sleeps }
     }
 
     pub fn main() {
@@ -273,14 +293,14 @@ mod stopped {
                 "stops",
                 "held up",
                 "longest, ms",
-                "alone: held up",
+                "asleep: held up",
                 "longest, ms"
             );
         }
         for victim in VICTIMS {
             for observer in OBSERVERS {
-                let row =
-                    measure(Job { victim, observer, seconds, stop_ms, directory: directory.path().join("store") });
+                let directory = directory.path().join("store");
+                let row = measure(Job { victim, observer, seconds, stop_ms, is_stopped: true, directory });
                 if json {
                     println!("{}", serde_json::to_string(&row).unwrap());
                     continue;
@@ -295,8 +315,8 @@ mod stopped {
                     row.stops,
                     found.held_up,
                     found.longest_ms,
-                    row.without.held_up,
-                    row.without.longest_ms
+                    row.beside_sleeps.held_up,
+                    row.beside_sleeps.longest_ms
                 );
             }
         }

@@ -94,6 +94,25 @@ fn a_writer_that_registers_is_waited_for() {
     });
 }
 
+/// Slots that are added side by side are all in the list.
+#[test]
+fn writers_that_register_side_by_side_are_waited_for() {
+    check(|| {
+        let write = |numbers: &Numbers| {
+            let slot = numbers.sequencer.register();
+            numbers.sequencer.announce(&slot);
+            numbers.sequencer.take(&slot);
+            numbers.word.fetch_add(1, Ordering::Relaxed);
+            numbers.sequencer.leave(&slot);
+        };
+        run_concurrently(Numbers::new(), vec![write, write], |numbers| {
+            let last = numbers.sequencer.last();
+            numbers.sequencer.wait_through(last);
+            assert!(numbers.word.load(Ordering::Relaxed) >= last.0, "a number is not placed");
+        });
+    });
+}
+
 /// Rule N4: what was published before `last` is seen by every greater number.
 #[test]
 fn a_greater_number_sees_what_was_published_before() {

@@ -52,8 +52,6 @@ impl Background {
                     return Ok(());
                 }
                 // This was only a check, so the choice is undone. (A job gives its claim back when it is dropped.)
-                state.incorporating.clear();
-                (state.draining, state.expiring) = (false, false);
                 (state.check_space_at, state.last_cleanup) = (check_space_at, last_cleanup);
                 // Something is left to do, but a blocking error may prevent it.
                 self.health.blocking_error()?;

@@ -97,7 +97,6 @@ pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: 
 fn expire(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
     let now = || background.scheduler.clock.now();
     let is_due = !state.expiring && background.read.expiry.due().is_some_and(|due| now() >= due);
-    state.expiring |= is_due;
     is_due.then_some(Task::Expire).into()
 }
 
@@ -173,11 +172,7 @@ fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRol
         return Choice::Pass;
     }
     let oldest = view.oldest_switched(&state.incorporating);
-    let task = oldest.map(|(generation, end)| {
-        state.incorporating.push(end);
-        Task::Incorporate(generation, end)
-    });
-    task.into()
+    oldest.map(|(generation, end)| Task::Incorporate(generation, end)).into()
 }
 
 /// Whether another incorporation would exceed the bound on the runs that a read meets in a node, and should wait for merges.
@@ -199,7 +194,6 @@ fn may_incorporate_another(background: &Background, state: &SchedulerState, view
 fn drain_membuffer(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
     let view = background.read.view.load();
     let is_due = !state.draining && view.newest().memtable.is_drain_due();
-    state.draining |= is_due;
     is_due.then(|| Task::Drain(Arc::clone(view.newest()))).into()
 }
 
@@ -208,7 +202,6 @@ fn populate_index(background: &Background, state: &mut SchedulerState, _: Worker
     let view = background.read.view.load();
     let memtable = &view.newest().memtable;
     let is_due = !state.populating && !memtable.has_index_pages() && memtable.bytes() > 0;
-    state.populating |= is_due;
     is_due.then(|| Task::PopulateIndex(Arc::clone(view.newest()))).into()
 }
 

@@ -3,7 +3,7 @@
 //! other stores (`engine/resources/shared_memory.rs`).
 //!
 //! A new Memtable takes memory at once; the incorporation after its switch then shrinks the cache by as much. For the
-//! milliseconds in between both use it, but the first writes touch only a part of a Memtable's memory.
+//! milliseconds in between both use it, but the first writes touch only a part of a Memtable's memory, mainly its index.
 //!
 //! A store gets its arbiter when it is opened. Any thread.
 

@@ -16,7 +16,7 @@ pub(crate) enum Task {
     Remove,
     /// Move what waits in a Membuffer's insert queues to its partitions.
     Drain(Arc<Generation>),
-    /// Make the pages of a Memtable's index present.
+    /// Make pages of a Memtable's index present: a part of them, so that more urgent work comes next.
     PopulateIndex(Arc<Generation>),
     /// Remove versions from memory that no snapshot needs any more.
     CleanVersions,

@@ -6,7 +6,7 @@ use crate::engine::resources::default_budget::default_budget;
 use crate::engine::resources::resources::{BUDGET_MAX, BUDGET_MIN, Resources, THREADS_MAX};
 use crate::engine::resources::shared_memory::{MEMTABLE_BYTES_SMALL, MemorySizes};
 use crate::engine::types::options::Options;
-use crate::memory::memtables_bytes;
+use crate::memory::{MEMTABLE_SOFT_BYTES_MAX, memtables_bytes};
 use crate::util::{Error, Result};
 
 /// The most generations in memory: one that is written to; the others wait for incorporation.
@@ -137,17 +137,19 @@ impl Budget {
                  cores, up to {WORKERS_MAX}"
             )));
         }
+        let part = total / WRITE_BUFFER_PART;
+        let most = part.min(MEMTABLE_SOFT_BYTES_MAX as u64);
         let memtable = match options.write_buffer {
             None => {
                 let small = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MEDIUM);
                 small.max(total / MEMTABLE_PART_LARGE).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
             }
-            Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
+            Some(bytes) if (MEMTABLE_BYTES_MIN..=most).contains(&bytes) => bytes,
             Some(bytes) => {
-                let most = total / WRITE_BUFFER_PART;
+                let reason =
+                    if most < part { "as much as one generation can have" } else { "a sixth of memory_budget" };
                 return Err(Error::InvalidArgument(format!(
-                    "write_buffer is {bytes} bytes; at least {MEMTABLE_BYTES_MIN} are needed, and at most {most}, a sixth of \
-                     memory_budget, fit"
+                    "write_buffer is {bytes} bytes; at least {MEMTABLE_BYTES_MIN} are needed, and at most {most}, {reason}, fit"
                 )));
             }
         };
@@ -287,9 +289,13 @@ mod tests {
         let largest = Options {
             memory_budget: Some(BUDGET_MAX),
             background_threads: Some(THREADS_MAX),
-            write_buffer: Some(BUDGET_MAX / WRITE_BUFFER_PART),
+            write_buffer: Some(MEMTABLE_SOFT_BYTES_MAX as u64),
             ..Options::default()
         };
+        // Once, a Memtable was silently smaller than that.
+        let larger = Options { write_buffer: largest.write_buffer.map(|bytes| bytes + 1), ..largest.clone() };
+        let error = Budget::new(&larger).unwrap_err().to_string();
+        assert!(error.contains(&MEMTABLE_SOFT_BYTES_MAX.to_string()) && error.contains("one generation"), "{error}");
         let budget = Budget::new(&largest).unwrap();
         let fixed = (GENERATIONS_MAX * budget.memtable * 5 / 4 + 3 * budget.segment + budget.extents) as u64;
         assert!(fixed + budget.cache as u64 <= BUDGET_MAX && budget.log > 0, "{budget:?}");

@@ -99,7 +99,8 @@ pub struct Options {
     /// `Db::set_background_write_limit` changes it. `Resources` can limit several stores together.
     pub background_write_limit: Option<u64>,
     /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at
-    /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of the budget. `None` takes a
+    /// full speed, need less merging, and produce fewer and longer runs. The first write into a large one makes its index
+    /// resident, a quarter of this size. At most a sixth of the budget, and 20.8 GiB. `None` takes a
     /// twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB. Then the first
     /// generation has 32 KiB, and while they fill quickly, each is four times as large as the one before, up to that
     /// size.

@@ -220,7 +220,7 @@ impl Memtable {
         self.arena.is_populated(self.empty_bytes)
     }
 
-    /// Makes the pages of the index present. It may take tenths of a second; writers need not wait for it.
+    /// Makes a part of the index's pages present (`Arena::populate`); to be called until `has_index_pages`.
     pub fn populate_index(&self) {
         self.arena.populate(self.empty_bytes);
     }

@@ -14,6 +14,9 @@ use std::io;
 
 /// The most address space that is ever reserved beyond the soft size.
 pub const SLACK_BYTES_MAX: usize = 6 << 30;
+/// The largest soft size: what 32-bit offsets can address, less the slack and a page for rounding, divided by five quarters
+/// for the index.
+pub const MEMTABLE_SOFT_BYTES_MAX: usize = (ARENA_BYTES_MAX - SLACK_BYTES_MAX) / 5 * 4 - (64 << 10);
 /// Memtables of full size that a store has at once: one is filled, and two are incorporated.
 const MEMTABLES_MAX: usize = 3;
 
@@ -44,10 +47,9 @@ impl MemtablePool {
         Self::in_memory(&ArenaPool::new(memtables_bytes(soft_bytes)), component, soft_bytes)
     }
 
-    /// A pool of Memtables in this memory. The size is limited to what 32-bit offsets allow.
+    /// A pool of Memtables in this memory, of at most `MEMTABLE_SOFT_BYTES_MAX` each.
     pub fn in_memory(arenas: &Arc<ArenaPool>, component: MemoryComponent, soft_bytes: usize) -> Arc<Self> {
-        // Divided by five quarters for the index; less a page for rounding.
-        let soft_bytes = soft_bytes.min((ARENA_BYTES_MAX - SLACK_BYTES_MAX) / 5 * 4 - (64 << 10));
+        assert!(soft_bytes <= MEMTABLE_SOFT_BYTES_MAX, "the options allow no larger Memtables");
         Arc::new(Self { component, soft_bytes, arenas: Arc::clone(arenas), last_boundaries: Arc::default() })
     }
 

@@ -113,6 +113,26 @@ fn each_snapshot_retains_exactly_the_versions_that_it_needs() {
     }
 }
 
+/// Entries up to the end of the largest soft size, with little memory: what lies between them is never touched.
+#[test]
+fn the_largest_memtable_has_entries_at_both_ends_of_its_memory() {
+    let mut snapshots = Snapshots::new(MEMTABLE_SOFT_BYTES_MAX);
+    for round in 0..2 {
+        for number in 0..20u8 {
+            // As if other entries were there. A new thread has a writer without a piece of the arena.
+            snapshots.memtable.arena().allocate(480 << 20);
+            let put = || snapshots.put(&[number], Kind::Put, &[round; 1000]);
+            std::thread::scope(|scope| scope.spawn(put).join().unwrap());
+        }
+        snapshots.take();
+        snapshots.check_all();
+    }
+    assert!(snapshots.memtable.bytes() > 18 << 30 && !snapshots.memtable.is_full());
+    snapshots.memtable.arena().allocate(3 << 30);
+    assert!(snapshots.memtable.is_full());
+    snapshots.check_all();
+}
+
 #[test]
 fn overwrites_without_snapshots_use_bounded_memory() {
     let mut snapshots = Snapshots::new(1 << 20);

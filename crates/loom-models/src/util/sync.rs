@@ -27,9 +27,19 @@ impl<T> OnceLock<T> {
     /// # Errors
     /// The given value, if there is one already.
     pub fn set(&self, value: T) -> Result<(), T> {
-        self.value.set(value)?;
-        self.is_set.store(true, Ordering::Release);
-        Ok(())
+        match self.value.set(value) {
+            Ok(()) => {
+                self.is_set.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(value) => {
+                // Like the standard library's, which fails only once the value can be seen.
+                while !self.is_set.load(Ordering::Acquire) {
+                    loom::thread::yield_now();
+                }
+                Err(value)
+            }
+        }
     }
 
     /// Takes the value out.
