@@ -148,7 +148,7 @@ impl Mapping {
         if from >= to {
             return true;
         }
-        // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
+        // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when no thread holds
         // the arena (invariant 3); the other kinds of advice change no content.
         unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, advice) == 0 }
     }

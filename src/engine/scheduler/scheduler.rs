@@ -56,6 +56,7 @@ pub(crate) struct SchedulerState {
     /// the tree.
     pub(crate) incorporating: Vec<SequenceNumber>,
     pub(crate) draining: bool,
+    /// An index is being populated.
     pub(crate) populating: bool,
     /// A tick of the expiry has begun.
     pub(crate) expiring: bool,
