@@ -4,7 +4,7 @@ use crate::engines::{self, KindFactory};
 use crate::job::{Job, Measured, Message};
 use crate::machine::load::Meter;
 use alluvium_bench::engine::Result;
-use alluvium_bench::{Factory, Session, SingleLevel};
+use alluvium_bench::{Factory, Session, SingleLevel, Unlogged};
 use std::io::{Read, Write};
 
 /// Runs; an error is also sent as a message.
@@ -35,6 +35,7 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
         Some(kind) => kind,
         // Engines that only figures use are not in the comparison's list.
         None if job.engine == SingleLevel.name() => &SingleLevel,
+        None if job.engine == Unlogged.name() => &Unlogged,
         None => return Err(format!("there is no engine \"{}\"", job.engine).into()),
     };
     let first = job.steps.first().ok_or("the job has no steps")?;

@@ -56,6 +56,25 @@ impl Factory for SingleLevel {
     }
 }
 
+/// Opens Alluvium stores that write without log, to see what the log costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unlogged;
+
+impl Factory for Unlogged {
+    fn name(&self) -> &str {
+        "unlogged"
+    }
+
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        let plain = store_options(options, MemoryComponent::TwoLevel);
+        Ok(Box::new(open_with(directory, options, plain.durability(Durability::Unlogged))?))
+    }
+
+    fn is_log(&self, path: &Path) -> bool {
+        is_log(path)
+    }
+}
+
 /// Opens Alluvium stores whose read-modify-writes are a get and a put under a lock, to compare its own with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlluviumStriped;
@@ -76,9 +95,13 @@ impl Factory for AlluviumStriped {
 }
 
 fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Store> {
+    open_with(directory, options, store_options(options, memory_component))
+}
+
+fn open_with(directory: &Path, options: &EngineOptions, store_options: Options) -> Result<Store> {
     let has_buffers = options.component == Some(Component::Skip) && options.levels.buffer_bytes != Some(0);
     let checkpoints = options.levels.checkpoint_every.map(Checkpoints::new);
-    let db = Db::open(directory, store_options(options, memory_component))?;
+    let db = Db::open(directory, store_options)?;
     Ok(Store { db: Arc::new(db), checkpoints, has_buffers })
 }
 

@@ -40,7 +40,7 @@ pub mod values;
 pub mod workload;
 mod zipfian;
 
-pub use alluvium_engine::{Alluvium, AlluviumStriped, SingleLevel};
+pub use alluvium_engine::{Alluvium, AlluviumStriped, SingleLevel, Unlogged};
 pub use engine::{
     Buffered, Component, Direction, Engine, EngineOptions, Factory, Figures, Level, LevelKnobs, Partitions,
 };

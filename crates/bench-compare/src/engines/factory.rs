@@ -1,7 +1,7 @@
 //! An engine kind as the benchmark's sessions open it: the same memory limit and data size for all or, without a limit,
 //! with its default options. Keeps what the engine reports about itself for the results.
 
-use super::{Defaults, HARNESS_BYTES, Kind, Setting, Setup};
+use super::{Defaults, HARNESS_BYTES, Kind, Setting, Setup, beside_caches_bytes};
 use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -70,6 +70,7 @@ impl Factory for KindFactory {
                     sync: options.sync,
                     background_threads: self.background_threads,
                     harness_bytes: HARNESS_BYTES,
+                    beside_caches_bytes: beside_caches_bytes(memory_bytes),
                 };
                 open(&options.partitions.map_or(setup.clone(), |partitions| setup.part(partitions.count)))?
             }

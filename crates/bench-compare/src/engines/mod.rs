@@ -31,7 +31,7 @@ mod versions;
 mod tests;
 
 pub use factory::KindFactory;
-pub use setup::{Defaults, HARNESS_BYTES, Open, OpenDefault, Setting, Setup};
+pub use setup::{Defaults, HARNESS_BYTES, Open, OpenDefault, Setting, Setup, beside_caches_bytes};
 
 use std::fmt;
 use std::path::Path;

@@ -35,6 +35,9 @@ pub struct Setup {
     pub background_threads: usize,
     /// Of the memory, what the benchmark itself needs: [`HARNESS_BYTES`], or less where it is known.
     pub harness_bytes: u64,
+    /// Of the memory, what engines with a block cache need beside it, their write buffers and the kernel's page cache:
+    /// [`beside_caches_bytes`], or less where it is known.
+    pub beside_caches_bytes: u64,
 }
 
 /// How to open an engine with its own default options.
@@ -66,33 +69,46 @@ pub const MIB: u64 = 1 << 20;
 /// How engines without their own read-modify-writes do them.
 pub const STRIPED: &str = "get and put under one of 1024 locks, which every write takes";
 
-/// Memory of the harness itself: histograms, the pool of values, the program.
-pub const HARNESS_BYTES: u64 = 32 * MIB;
+/// Memory of the harness itself (histograms, the pool of values, the program), and what an engine uses beyond a budget for
+/// everything: with one of 76 MiB Alluvium's process has 83 to 90.
+pub const HARNESS_BYTES: u64 = 20 * MIB;
+
+/// Of a limit, what the harness needs together with the filters, indexes and tables that engines with a block cache keep
+/// outside of it. Below 128 MiB it is more: with 32 MiB RocksDB was killed at a limit of 96 when it was read.
+pub fn beside_caches_bytes(memory_bytes: u64) -> u64 {
+    if memory_bytes < 128 * MIB { 48 * MIB } else { 32 * MIB }
+}
 
 impl Setup {
     /// One of several stores that share the remaining memory and the background threads.
     pub fn part(self, count: u64) -> Self {
         let count = count.max(1);
-        let memory_bytes = self.budget_bytes() / count + self.harness_bytes;
+        let harness_bytes = self.harness_bytes / count;
+        let beside_caches_bytes = self.beside_caches_bytes / count;
+        let memory_bytes = self.memory_bytes / count;
         let background_threads = (self.background_threads / count as usize).max(1);
-        Self { memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
+        Self { harness_bytes, beside_caches_bytes, memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
     }
 
-    /// Half of what the harness leaves, for a block cache. The rest is for write buffers, filters and the kernel's page
-    /// cache, which these engines read through and which counts towards the limit, too. (With half of the whole limit
-    /// RocksDB was killed at 96 MiB.)
+    /// Half of the memory for caches and buffers, for a block cache. The rest is for write buffers and the kernel's page
+    /// cache, which these engines read through and which counts towards the limit, too.
     pub fn cache_bytes(&self) -> u64 {
-        self.budget_bytes().saturating_sub(self.item_cache.unwrap_or(0)) / 2
+        self.without(self.beside_caches_bytes).saturating_sub(self.item_cache.unwrap_or(0)) / 2
     }
 
     /// The default write buffer: 64 MiB as everywhere in this comparison, less if the limit is small.
     pub fn write_buffer_bytes(&self) -> u64 {
-        self.write_buffer.unwrap_or_else(|| (self.budget_bytes() / 8).clamp(MIB, 64 * MIB))
+        self.write_buffer.unwrap_or_else(|| (self.without(self.beside_caches_bytes) / 8).clamp(MIB, 64 * MIB))
     }
 
     /// Everything except the harness's memory, for engines with one budget.
     pub fn budget_bytes(&self) -> u64 {
-        self.memory_bytes.saturating_sub(self.harness_bytes).max(self.memory_bytes / 2)
+        self.without(self.harness_bytes)
+    }
+
+    /// The memory without so much of it, but at least half.
+    fn without(&self, bytes: u64) -> u64 {
+        self.memory_bytes.saturating_sub(bytes).max(self.memory_bytes / 2)
     }
 }
 
@@ -130,6 +146,7 @@ mod tests {
             sync: false,
             background_threads: 2,
             harness_bytes: HARNESS_BYTES,
+            beside_caches_bytes: beside_caches_bytes(memory_bytes),
         }
     }
 

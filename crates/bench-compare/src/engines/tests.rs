@@ -19,6 +19,7 @@ fn setup(directory: PathBuf, sync: bool) -> Setup {
         sync,
         background_threads: 2,
         harness_bytes: super::HARNESS_BYTES,
+        beside_caches_bytes: super::beside_caches_bytes(256 << 20),
     }
 }
 

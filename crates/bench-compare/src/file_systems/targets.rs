@@ -7,7 +7,7 @@ use super::paths::Paths;
 use super::rocks_store::RocksStore;
 use super::stores::EngineStore;
 use super::{Backing, FileSystem, Requests, passthrough, private_mounts};
-use crate::engines::{self, Setup, ours};
+use crate::engines::{Setup, ours};
 use alluvium_bench::engine::Result;
 use alluvium_bench::{Component, LevelKnobs};
 use clap::ValueEnum;
@@ -42,6 +42,8 @@ const MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// does not read through the page cache.
 const HARNESS_BYTES: u64 = 8 << 20;
 const HARNESS_DATA: u64 = 288;
+/// Also the kernel's pages of the mount, which count towards the limit: with less it was killed.
+const MOUNT_HARNESS_BYTES: u64 = 32 << 20;
 
 /// Those with content, in the order of tables.
 pub const TARGETS: [&str; 5] = [SKIP, LEVELED, TRUNK, ROCKSDB, EXT4];
@@ -160,6 +162,10 @@ pub fn open(target: &Target) -> Result<FileSystem> {
 fn setup(target: &Target) -> Result<Setup> {
     let directory = target.directory.join("store");
     fs::create_dir_all(&directory)?;
+    let harness_bytes = match target.face {
+        Face::Library => HARNESS_BYTES,
+        Face::Mount => MOUNT_HARNESS_BYTES,
+    } + target.data_bytes / HARNESS_DATA;
     Ok(Setup {
         directory,
         memory_bytes: target.memory,
@@ -172,11 +178,8 @@ fn setup(target: &Target) -> Result<Setup> {
         data_bytes: target.data_bytes,
         sync: false,
         background_threads: BACKGROUND_THREADS,
-        harness_bytes: match target.face {
-            Face::Library => HARNESS_BYTES,
-            // Also the kernel's pages of the mount, which count towards the limit: with less it was killed.
-            Face::Mount => engines::HARNESS_BYTES,
-        } + target.data_bytes / HARNESS_DATA,
+        harness_bytes,
+        beside_caches_bytes: harness_bytes,
     })
 }
 

@@ -228,14 +228,14 @@ fn steady(panel: &Panel, rule: String, holds: impl Fn(f64, f64) -> bool) -> Ruli
     ruling(rule, fault.is_none(), why)
 }
 
-/// Between two points ours is at least a fraction of their harmonic mean: the result of a mix of two kinds of work if
+/// Between two points an engine has at least a fraction of their harmonic mean: the result of a mix of two kinds of work if
 /// each took as long as it does alone.
-pub fn near_harmonic_mean(panel: &Panel, (from, middle, to): (&str, &str, &str), part: f64) -> Ruling {
-    let rule = format!("{}, {middle}: at least {part} of the harmonic mean of {from} and {to}", panel.title);
-    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, middle, to]) {
+pub fn near_harmonic_mean(panel: &Panel, engine: &str, (from, middle, to): (&str, &str, &str), part: f64) -> Ruling {
+    let rule = format!("{}, {middle}: {engine} at least {part} of the harmonic mean of {from} and {to}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[engine], &[from, middle, to]) {
         return ruling;
     }
-    let at = |point| panel.line(OURS).and_then(|line| line.at(point)).filter(|height| *height > 0.0);
+    let at = |point| panel.line(engine).and_then(|line| line.at(point)).filter(|height| *height > 0.0);
     match (at(from), at(middle), at(to)) {
         (Some(first), Some(ours), Some(last)) => {
             let mean = 2.0 / (1.0 / first + 1.0 / last);
@@ -297,8 +297,8 @@ mod tests {
         assert_eq!(judged(never_rises(&both, 0.91)), Judgement::Holds);
         assert_eq!(judged(never_rises(&both, 0.89)), Judgement::Fails);
         // The harmonic mean of 100 and 180 is 128.6.
-        assert_eq!(judged(near_harmonic_mean(&both, ("1", "2", "4"), 1.47)), Judgement::Holds);
-        assert_eq!(judged(near_harmonic_mean(&both, ("1", "2", "4"), 1.48)), Judgement::Fails);
+        assert_eq!(judged(near_harmonic_mean(&both, OURS, ("1", "2", "4"), 1.47)), Judgement::Holds);
+        assert_eq!(judged(near_harmonic_mean(&both, OURS, ("1", "2", "4"), 1.48)), Judgement::Fails);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.1, 4, 4)), Judgement::Holds);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.05, 4, 4)), Judgement::Fails);
     }
@@ -318,7 +318,7 @@ mod tests {
             (share_read_at((&alone, &alone), "1", ("the device", None), 0.5), "the device"),
             (share_read_at((&alone, &panel(&[(OURS, &[49.0])])), "1", ("the device", Some(1.0)), 0.5), "not in memory"),
             (never_falls(&alone, 0.1), "two points"),
-            (near_harmonic_mean(&alone, ("1", "2", "4"), 0.9), "all three"),
+            (near_harmonic_mean(&alone, OURS, ("1", "2", "4"), 0.9), "all three"),
             (ahead_at(&alone, "64", "rocksdb", 1.8), "a run of ours"),
             (stays_flat(&alone, "leveldb", 1.3, 8, 4), "leveldb"),
             (scales(&alone, 2.0, 2, 4), "4 cores; this one has 2"),
@@ -344,7 +344,7 @@ mod tests {
             |panel| at_most(panel, "4", 999.0),
             |panel| share_read_at((panel, panel), "4", ("w", Some(1.0)), 0.5),
             |panel| never_falls(panel, 0.5),
-            |panel| near_harmonic_mean(panel, ("1", "2", "4"), 0.1),
+            |panel| near_harmonic_mean(panel, OURS, ("1", "2", "4"), 0.1),
         ];
         let both = panel(&[("rocksdb", &[90.0, 95.0, 95.0]), (OURS, &[100.0, 190.0, 180.0])]);
         let died = |engine: &str| {
