@@ -87,7 +87,14 @@ impl Setup {
         let beside_caches_bytes = self.beside_caches_bytes / count;
         let memory_bytes = self.memory_bytes / count;
         let background_threads = (self.background_threads / count as usize).max(1);
-        Self { harness_bytes, beside_caches_bytes, memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
+        Self {
+            harness_bytes,
+            beside_caches_bytes,
+            memory_bytes,
+            background_threads,
+            data_bytes: self.data_bytes / count,
+            ..self
+        }
     }
 
     /// Half of the memory for caches and buffers, for a block cache. The rest is for write buffers and the kernel's page
