@@ -33,26 +33,28 @@ const TOGETHER: u64 = 5;
 /// Memtables in the memory component: one is written to, one waits, one is sorted.
 const PARTS: usize = 3;
 
+/// Figures 5, 7, 8 and 17 of FloDB, with the memory component alone. `bench-compare figures flodb` draws the others.
+#[derive(clap::Parser)]
 struct Settings {
+    /// The largest size in figures 5 and 7, the list's in figure 8, and the largest drain
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(32_000..=100_000_000))]
     entries: u64,
-    seconds: u64,
-    threads: u64,
-    figure: Option<String>,
-}
 
-fn settings() -> Settings {
-    let mut settings = Settings { entries: 1_000_000, seconds: 3, threads: 4, figure: None };
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    for pair in arguments.chunks(2) {
-        match pair {
-            [name, value] if name == "--entries" => settings.entries = value.parse().expect("a number"),
-            [name, value] if name == "--seconds" => settings.seconds = value.parse().expect("a number"),
-            [name, value] if name == "--threads" => settings.threads = value.parse().expect("a number"),
-            [name, value] if name == "--figure" => settings.figure = Some(value.clone()),
-            other => panic!("unknown arguments {other:?}"),
-        }
-    }
-    settings
+    /// Seconds for each point
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+
+    /// Most threads in figures 5 and 7
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    threads: u64,
+
+    /// This figure only, or the drain; 17 takes over 4 GiB of memory
+    #[arg(long, value_parser = ["5", "7", "8", "drain", "17"])]
+    figure: Option<String>,
+
+    /// Cargo adds it.
+    #[arg(long, hide = true)]
+    bench: bool,
 }
 
 /// `entries` keys that are spread over all 64-bit numbers, with room for neighbours between them.
@@ -262,7 +264,7 @@ fn sizes(settings: &Settings) {
 }
 
 fn main() {
-    let settings = settings();
+    let settings = <Settings as clap::Parser>::parse();
     let asked = |name: &str| settings.figure.as_deref().is_none_or(|figure| figure == name);
     if asked("5") || asked("7") {
         tables_and_lists(&settings);

@@ -116,6 +116,7 @@ pub struct Library {
 
 /// Which figures, and at which size.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = alluvium_bench::figures::list())]
 pub struct Figures {
     /// Figures, separated by commas; a paper's name, such as splinterdb, for all its figures, or all
     #[arg(required = true, value_delimiter = ',')]
@@ -130,8 +131,8 @@ pub struct Figures {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Maximum number of threads [default: derived from the cores]
-    #[arg(long, value_name = "NUMBER")]
-    pub threads: Option<usize>,
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
     /// Duration of a data point
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     pub seconds: f64,

@@ -50,7 +50,8 @@ pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
     let mut died = Vec::new();
     for figure in wanted {
         let mut stage = Stage::new(&stores, &children);
-        (stage.num, stage.memory, stage.threads_max) = (arguments.num, arguments.memory, arguments.threads);
+        (stage.num, stage.memory, stage.threads_max) =
+            (arguments.num, arguments.memory, arguments.threads.map(usize::from));
         stage.duration = Duration::from_secs_f64(arguments.seconds);
         let drawn = (figure.draw)(figure, &stage, &factories);
         // Children removed their stores; the directory around them remains.

@@ -4,11 +4,6 @@
 //!
 //! A run confines the whole process's store, with its background threads, to one core, and later to two, to check the
 //! prediction. The time of an operation is processor time, so other programs disturb only the measured throughput.
-//!
-//! Options, each with a number but for the last two: `--seconds` of a run, `--pairs` in the store, `--value-bytes`,
-//! `--transfer-ns` (otherwise measured), `--put-transfers` and `--get-transfers` (of shared lines per operation, as
-//! `tests/costs/shared_lines.rs` finds them), `--disk-mb-per-s` and `--background-threads` (no limit otherwise), `--dir PATH`,
-//! `--json`.
 
 use alluvium::{Db, Options};
 use alluvium_bench::process::{cpu_time, thread_cpu_time};
@@ -28,56 +23,58 @@ const BATCH: u64 = 64;
 const ROUNDS: usize = 100;
 const HANDOVERS: u64 = 10_000;
 
-#[derive(Clone, Debug, Serialize)]
+/// Predicts how puts, gets and a mix of both scale to 64 cores, from what one core measures here (docs/scaling.md).
+#[derive(Clone, Debug, clap::Parser, Serialize)]
 struct Settings {
+    /// Seconds of each run
+    #[arg(long, default_value_t = 5.0, value_parser = positive)]
     seconds: f64,
+
+    /// Pairs in the store
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pairs: u64,
+
+    /// Bytes of a value
+    #[arg(long, default_value_t = 100)]
     value_bytes: usize,
+
+    /// Nanoseconds in which a cache line goes from one core to another [default: measured]
+    #[arg(long, value_parser = positive)]
     transfer_ns: Option<f64>,
+
+    /// Shared lines that a put moves, as `tests/costs/shared_lines.rs` finds them
+    #[arg(long, default_value_t = 1.0)]
     put_transfers: f64,
+
+    /// The same of a get
+    #[arg(long, default_value_t = 0.0)]
     get_transfers: f64,
+
+    /// Megabytes that the disk writes in a second [default: no limit]
+    #[arg(long, value_parser = positive)]
     disk_mb_per_s: Option<f64>,
+
+    /// Threads for background work [default: no limit]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     background_threads: Option<u32>,
+
+    /// Where the stores are made
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
     dir: PathBuf,
+
+    /// Print results as JSON
+    #[arg(long)]
     json: bool,
+
+    /// Cargo adds it.
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    bench: bool,
 }
 
-impl Settings {
-    fn parse() -> Self {
-        let mut settings = Self {
-            seconds: 5.0,
-            pairs: 1_000_000,
-            value_bytes: 100,
-            transfer_ns: None,
-            put_transfers: 1.0,
-            get_transfers: 0.0,
-            disk_mb_per_s: None,
-            background_threads: None,
-            dir: std::env::temp_dir(),
-            json: false,
-        };
-        let mut arguments = std::env::args().skip(1);
-        while let Some(name) = arguments.next() {
-            let mut text = || arguments.next().unwrap_or_else(|| panic!("{name} needs a value"));
-            let number = |text: String| text.parse::<f64>().unwrap_or_else(|error| panic!("{text}: {error}"));
-            match &*name {
-                // Cargo adds it.
-                "--bench" => {}
-                "--json" => settings.json = true,
-                "--dir" => settings.dir = text().into(),
-                "--seconds" => settings.seconds = number(text()),
-                "--pairs" => settings.pairs = number(text()) as u64,
-                "--value-bytes" => settings.value_bytes = number(text()) as usize,
-                "--transfer-ns" => settings.transfer_ns = Some(number(text())),
-                "--put-transfers" => settings.put_transfers = number(text()),
-                "--get-transfers" => settings.get_transfers = number(text()),
-                "--disk-mb-per-s" => settings.disk_mb_per_s = Some(number(text())),
-                "--background-threads" => settings.background_threads = Some(number(text()) as u32),
-                _ => panic!("unknown option {name}; the head of benches/scaling.rs has the options"),
-            }
-        }
-        settings
-    }
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
+    if number > 0.0 && number < 1e9 { Ok(number) } else { Err("a number above 0 is needed".into()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -266,7 +263,7 @@ fn print(report: &Report) {
 }
 
 fn main() {
-    let settings = Settings::parse();
+    let settings = <Settings as clap::Parser>::parse();
     let cores = allowed();
     let transfer_ns = settings.transfer_ns.unwrap_or_else(|| {
         assert!(cores.len() > 1, "a transfer between cores cannot be measured on one core: pass --transfer-ns");

@@ -5,14 +5,12 @@
 //! of operation and measures each, the *observer*. The parent stops the victim by `ptrace`, lets it work for a quarter of
 //! that time, and so on. For comparison each observer is measured beside a victim that sleeps for as long, but between two
 //! of its operations.
-//!
-//! Options: `--seconds` for each pair of victim and observer, twice; `--stop-ms`, how long the victim is stopped each time;
-//! `--dir PATH`; `--json`.
 
 #[cfg(target_os = "linux")]
 mod stopped {
     use alluvium::{Db, Options, WriteBatch, WriteOptions};
     use alluvium_bench::random::{Random, scramble};
+    use clap::Parser;
     use nix::sys::ptrace;
     use nix::sys::wait::{WaitPidFlag, waitpid};
     use nix::unistd::Pid;
@@ -22,6 +20,40 @@ mod stopped {
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
+
+    /// How long other threads wait for a thread that is stopped at random moments, by what they do. All 28 pairs of victim and
+    /// observer take 56 times the seconds. Held up: longer than half a stop.
+    #[derive(Parser)]
+    struct Arguments {
+        /// Seconds for each pair of victim and observer, twice
+        #[arg(long, default_value_t = 5.0, value_parser = positive)]
+        seconds: f64,
+
+        /// Milliseconds for which the victim is stopped each time
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        stop_ms: u64,
+
+        /// Where the stores are made
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        dir: PathBuf,
+
+        /// Print results as JSON
+        #[arg(long)]
+        json: bool,
+
+        /// What a child process does
+        #[arg(long, hide = true)]
+        child: Option<String>,
+
+        /// Cargo adds it.
+        #[arg(long, hide = true)]
+        bench: bool,
+    }
+
+    fn positive(text: &str) -> Result<f64, String> {
+        let number = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
+        if number > 0.0 && number < 1e6 { Ok(number) } else { Err("a number above 0 is needed".into()) }
+    }
 
     const PAIRS: u64 = 100_000;
     const VALUE: &[u8] = &[7; 100];
@@ -267,22 +299,11 @@ mod stopped {
     }
 
     pub fn main() {
-        let (mut seconds, mut stop_ms, mut parent, mut json) = (5.0, 20, std::env::temp_dir(), false);
-        let mut arguments = std::env::args().skip(1);
-        while let Some(name) = arguments.next() {
-            let mut text = || arguments.next().unwrap_or_else(|| panic!("{name} needs a value"));
-            match &*name {
-                // Cargo adds it.
-                "--bench" => {}
-                CHILD => return be_the_child(&serde_json::from_str(&text()).unwrap()),
-                "--json" => json = true,
-                "--dir" => parent = text().into(),
-                "--seconds" => seconds = text().parse().unwrap(),
-                "--stop-ms" => stop_ms = text().parse().unwrap(),
-                _ => panic!("unknown option {name}; the head of benches/stopped.rs has the options"),
-            }
+        let Arguments { seconds, stop_ms, dir, json, child, .. } = Arguments::parse();
+        if let Some(job) = child {
+            return be_the_child(&serde_json::from_str(&job).unwrap());
         }
-        let directory = tempfile::tempdir_in(parent).unwrap();
+        let directory = tempfile::tempdir_in(dir).unwrap();
         if !json {
             println!(
                 "{:<10} {:<16} {:>10} {:>9} {:>6} {:>8} {:>11} {:>14} {:>14}",

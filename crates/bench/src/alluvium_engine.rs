@@ -361,6 +361,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_unlogged_store_logs_no_values() {
+        let logged = |factory: &dyn Factory| {
+            let directory = tempfile::tempdir().unwrap();
+            let options = EngineOptions { memory: Some(16 << 20), ..EngineOptions::default() };
+            let engine = factory.open(directory.path(), &options).unwrap();
+            (0..1000u32).for_each(|key| engine.put(&key.to_be_bytes(), &[7; 1000]).unwrap());
+            engine.figures().log_bytes_written.unwrap()
+        };
+        let (with, without) = (logged(&Alluvium), logged(&Unlogged));
+        assert!(with > 1000 * 1000 && without < with / 10, "{with} and {without} bytes logged");
+    }
+
     /// What keeps the data on disk, and in how many runs each level that is not empty has it, is what the options say.
     #[test]
     fn components_and_their_knobs_reach_the_store() {

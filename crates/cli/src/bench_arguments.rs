@@ -114,10 +114,7 @@ pub enum BenchCommand {
 
 /// The figures, then examples.
 fn figures_help() -> String {
-    let names =
-        figures::ALL.iter().map(|figure| format!("  {:<18} {}: {}\n", figure.name, figure.source, figure.claim));
-    let example = "Example:\n  alluvium bench figures clsm-6 --num 200000 --duration 2";
-    format!("Figures:\n{}\n{example}", names.collect::<String>())
+    format!("{}\nExample:\n  alluvium bench figures clsm-6 --num 200000 --duration 2", figures::list())
 }
 
 /// Reproduce figures from papers with this store: numbers, a plot, and whether the paper's claims hold

@@ -85,6 +85,12 @@ pub const ALL: [Figure; 47] = [
     splinterdb::SCANS,
 ];
 
+/// All figures, one a line, for help.
+pub fn list() -> String {
+    let line = |figure: &Figure| format!("  {:<18} {}: {}\n", figure.name, figure.source, figure.claim);
+    format!("Figures:\n{}", ALL.iter().map(line).collect::<String>())
+}
+
 /// The figure with this name, all figures of a paper (`splinterdb`), or `all`; the error lists the names.
 pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
     let of_paper = |figure: &Figure| figure.name.split_once('-').is_some_and(|(paper, _)| paper == name);
@@ -93,7 +99,8 @@ pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
     if found.is_empty() {
         let names: Vec<&str> = ALL.iter().map(|figure| figure.name).collect();
         return Err(format!(
-            "there is no figure {name:?}\nknown: all, clsm, flodb, kanda, skipstore, splinterdb, {}",
+            "there is no figure {name:?}\nknown: all, clsm, flodb, kanda, skipstore, splinterdb, {}\n\
+             FloDB's figures 5, 7, 8 and 17 need no store: cargo bench --bench flodb",
             names.join(", ")
         )
         .into());

@@ -109,7 +109,7 @@ fn between(
     let at = |point| panel.line(engine).and_then(|line| line.at(point));
     match (at(from), at(to)) {
         (Some(before), Some(after)) => {
-            ruling(rule, holds(before, after), format!("{} to {}", short(before), short(after)))
+            ruling(rule, holds(before, after), format!("{} at {to}, {} at {from}", short(after), short(before)))
         }
         _ if engine == OURS => not_judged(rule, "a run of ours at both"),
         _ => not_judged(rule, engine),

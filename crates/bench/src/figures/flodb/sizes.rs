@@ -81,7 +81,9 @@ pub const MEMORY_SIZE: Figure = Figure {
         let mut rulings = vec![rules::rises(&panel, &first, &last, 1.0)];
         rulings.extend(sizes.iter().map(|size| rules::ahead_at(&panel, &mebibytes(*size), SINGLE, 1.0)));
         rulings.extend(sizes.iter().map(|size| rules::ahead_at(&panel, &mebibytes(*size), "rocksdb", 2.3)));
-        Ok(drawing(figure, stage, vec![panel], rulings))
+        let mut drawing = drawing(figure, stage, vec![panel], rulings);
+        drawing.conditions.push(format!("each burst takes {:.1} s", burst(stage).as_secs_f64()));
+        Ok(drawing)
     },
 };
 
