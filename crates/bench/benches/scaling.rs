@@ -9,6 +9,7 @@ use alluvium::{Db, Options};
 use alluvium_bench::process::{cpu_time, thread_cpu_time};
 use alluvium_bench::random::{Random, scramble};
 use alluvium_bench::scaling::{Costs, Limit, Machine, Prediction, predictions};
+use alluvium_bench::settings::positive;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -70,11 +71,6 @@ struct Settings {
     #[arg(long, hide = true)]
     #[serde(skip)]
     bench: bool,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    let number = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
-    if number > 0.0 && number < 1e9 { Ok(number) } else { Err("a number above 0 is needed".into()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -10,6 +10,7 @@
 mod stopped {
     use alluvium::{Db, Options, WriteBatch, WriteOptions};
     use alluvium_bench::random::{Random, scramble};
+    use alluvium_bench::settings::positive;
     use clap::Parser;
     use nix::sys::ptrace;
     use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -48,11 +49,6 @@ mod stopped {
         /// Cargo adds it.
         #[arg(long, hide = true)]
         bench: bool,
-    }
-
-    fn positive(text: &str) -> Result<f64, String> {
-        let number = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
-        if number > 0.0 && number < 1e6 { Ok(number) } else { Err("a number above 0 is needed".into()) }
     }
 
     const PAIRS: u64 = 100_000;

@@ -168,9 +168,24 @@ impl Settings {
     }
 }
 
+/// A number of the command line that must be above zero, such as seconds or megabytes.
+///
+/// # Errors
+/// It is no number, or not between 0 and a billion.
+pub fn positive(text: &str) -> std::result::Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    if number > 0.0 && number < 1e9 { Ok(number) } else { Err("a number above 0 and below a billion is needed".into()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_must_be_positive() {
+        assert_eq!([positive("0.5"), positive("3")], [Ok(0.5), Ok(3.0)]);
+        assert!(["0", "-1", "1e9", "inf", "NaN", "much"].iter().all(|text| positive(text).is_err()));
+    }
 
     #[test]
     fn numbers_and_durations() {
